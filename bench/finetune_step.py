@@ -39,6 +39,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.samples import Sample
+from grpo_training.train.data.training_data import TrainingData
 from grpo_training.train.offline.loop import optimizer_steps
 from grpo_training.train.offline.training import prepare
 
@@ -170,7 +171,7 @@ def our_step(
         "self_sft_weight": 0.2 if teacher else 0.0,
     }
     config = GRPOTrainingConfig.model_validate(settings | changes)
-    training = prepare(config, [rows], [], teacher or [], model)
+    training = prepare(config, TrainingData([rows], teacher=teacher or []), model)
     steps = optimizer_steps(training)
 
     def step() -> float:

@@ -33,7 +33,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.samples import Sample
-from grpo_training.train.data.training_data import load_training_data
+from grpo_training.train.data.training_data import TrainingData, load_training_data
 from grpo_training.train.models.tokenizer import supports_bf16
 from grpo_training.train.offline.loop import optimizer_steps
 from grpo_training.train.offline.training import Training, prepare, score_reference
@@ -60,7 +60,7 @@ def main(model: Path, cache: Path, *, rows: int, noise: float, temperature: floa
         known = settings_of(model, cache, temperature, bf16=False)
         groups = load_training_data(GRPOTrainingConfig.model_validate(known)).groups
         group = groups[0][:rows]
-        reference = prepare(GRPOTrainingConfig.model_validate(known), [group], [], [], Path(folder))
+        reference = prepare(GRPOTrainingConfig.model_validate(known), TrainingData([group]), Path(folder))
         score_reference(reference)
         scored = reference.reference
         del reference
@@ -70,7 +70,7 @@ def main(model: Path, cache: Path, *, rows: int, noise: float, temperature: floa
         for bf16 in (False, True) if supports_bf16() else (False,):
             config = GRPOTrainingConfig.model_validate(settings_of(moved, cache, temperature, bf16=bf16))
             AcceleratorState._reset_state(reset_partial_state=True)  # the precision is a setting of the process
-            training = prepare(config, [group], [], [], Path(folder))
+            training = prepare(config, TrainingData([group]), Path(folder))
             training.reference = scored
             batch = trl_batch(training, group)
             ours = our_step(training, group)

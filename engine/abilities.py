@@ -162,8 +162,8 @@ class PreparesData(Protocol):
     """``prepare_data`` selects training problems, whose tests accept or reject the traces of a teacher."""
 
     @property
-    def preparation(self) -> DataPreparation[Any]:
-        """How training problems are selected."""
+    def preparation(self) -> DataPreparation:
+        """How training problems are selected, by default."""
 
     def tests(self, problem: Problem) -> Sequence[Any]:
         """The tests that decide on a candidate, as JSON values. Traces are made of problems with tests only."""

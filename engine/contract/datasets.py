@@ -5,13 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from pydantic import BaseModel
 
 from engine.records import Problem
-
-OptionsT = TypeVar("OptionsT", bound=BaseModel)
 
 
 @dataclass(frozen=True)
@@ -74,17 +72,11 @@ class Dataset:
     max_line_bytes: int | None = None
 
 
-class DataPreparation(ABC, Generic[OptionsT]):
-    """How ``prepare_data`` selects the training problems of a task.
-
-    Attributes:
-        options: the flags of ``prepare_data`` that concern this task, as a pydantic model.
-    """
-
-    options: type[OptionsT]
+class DataPreparation(BaseModel, ABC):
+    """How ``prepare_data`` selects the training problems of a task. The fields are flags of ``prepare_data``."""
 
     @abstractmethod
-    def datasets(self, options: OptionsT) -> Mapping[str, str]:
+    def datasets(self) -> Mapping[str, str]:
         """The datasets to read, each with the flag that leaves it out; empty if there is none."""
 
     @abstractmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,41 +33,23 @@ def export(arguments: argparse.Namespace) -> int:
         InputError: it has nothing to write, or the output has another suffix than its format.
     """
     output: Path = arguments.output
+    suffixes = (".json", "") if arguments.to == "inspect" else (".jsonl",)
+    if output.suffix not in suffixes:
+        raise InputError(f"--output: expected a name that ends in {suffixes[0]}, got {output.name!r}")
     if arguments.to == "inspect":
-        _check_suffix(output, ".json", "")
         output, count = _write_inspect(arguments)
-    elif arguments.to == "rollouts":
-        _check_suffix(output, ".jsonl")
-        count = _write_rows((row for group in _groups(arguments) for row in _sampled_rows(group)), output)
     else:
-        _check_suffix(output, ".jsonl")
-        count = _write_rows(_not_empty(_trl_rows(arguments), arguments), output)
+        count = _write_rows(arguments)
     print(f"{count} rows: {output}")
     return 0
 
 
-def _not_empty(rows: Iterator[Row], arguments: argparse.Namespace) -> Iterator[Row]:
-    first = next(rows, None)
-    if first is None:
-        raise InputError(
-            f"Nothing in {arguments.cache} fits {arguments.to}",
-            why="A preference needs replies with different rewards; trl-sft one of at least --min-reward.",
-        )
-    yield first
-    yield from rows
-
-
 def _trl_rows(arguments: argparse.Namespace) -> Iterator[Row]:
     """The rows, one group in memory at a time; after the last one it is printed what was left out."""
-    settings = GRPOTrainingConfig.model_validate(
-        {
-            "model_name_or_path": "none",
-            "dataset_path": arguments.cache,
-            **({"prompts": arguments.prompts} if arguments.prompts else {}),
-            "experiences": "strip" if arguments.strip_experiences else "keep",
-        }
-    )
-    formats: dict[str, Callable[[list[TrainingGroup]], list[Row]]] = {
+    experiences = "strip" if arguments.strip_experiences else "keep"
+    reading = {"dataset_path": arguments.cache, "prompts": arguments.prompts, "experiences": experiences}
+    settings = GRPOTrainingConfig.model_validate({"model_name_or_path": "none", **reading})
+    formats: dict[str, Callable[[TrainingGroup], list[Row]]] = {
         "trl-sft": partial(prompt_completion, min_reward=arguments.min_reward),
         "trl-dpo": preference,
         "trl-kto": unpaired_preference,
@@ -75,7 +57,7 @@ def _trl_rows(arguments: argparse.Namespace) -> Iterator[Row]:
     }
     report = DropReport()
     for group in each_group(settings, report, as_sent=arguments.prompts is None):
-        yield from formats[arguments.to]([group])
+        yield from formats[arguments.to](group)
     for reason, count in report.dropped.most_common():  # other remarks, and names of flags, are about a training
         print(f"left out {count:6d}  {reason.partition(' (--')[0]}")
 
@@ -95,23 +77,29 @@ def _prompt(arguments: argparse.Namespace, group: RolloutGroup, rollout: Rollout
     return [message.model_dump() for message in messages] or None
 
 
-def _sampled_rows(group: RolloutGroup) -> Iterator[Row]:
-    """The replies of a group as ``score_rollouts`` reads them; a rollout without a completion has none."""
-    sampling = {} if group.policy is None else group.policy.sampling.model_dump(mode="json", exclude_none=True)
-    for index, rollout in enumerate(group.rollouts):
-        completion = rollout.completion
-        if completion is None:
-            continue
-        meta = {"model": completion.model, "generator": group.generator_id, "rollout_id": rollout.rollout_id}
-        yield {
-            "step": group.epoch,
-            "prompt_id": group.problem_id,
-            "group_id": index,
-            "text": completion.text,
-            "meta": meta
-            | {"decode": sampling, "finish_reason": completion.finish_reason}
-            | ({} if completion.reasoning is None else {"reasoning": completion.reasoning}),
-        }
+def _sampled_rows(arguments: argparse.Namespace) -> Iterator[Row]:
+    """The replies as ``score_rollouts`` reads them; a rollout without a completion has none."""
+    for group in _groups(arguments):
+        sampling = {} if group.policy is None else group.policy.sampling.model_dump(mode="json", exclude_none=True)
+        for index, rollout in enumerate(group.rollouts):
+            completion = rollout.completion
+            if completion is None:
+                continue
+            meta = {
+                "model": completion.model,
+                "generator": group.generator_id,
+                "rollout_id": rollout.rollout_id,
+                "decode": sampling,
+                "finish_reason": completion.finish_reason,
+                **({} if completion.reasoning is None else {"reasoning": completion.reasoning}),
+            }
+            yield {
+                "step": group.epoch,
+                "prompt_id": group.problem_id,
+                "group_id": index,
+                "text": completion.text,
+                "meta": meta,
+            }
 
 
 def _write_inspect(arguments: argparse.Namespace) -> tuple[Path, int]:
@@ -137,18 +125,17 @@ def _write_inspect(arguments: argparse.Namespace) -> tuple[Path, int]:
     return output, len(log["samples"])
 
 
-def _write_rows(rows: Iterable[Row], output: Path) -> int:
+def _write_rows(arguments: argparse.Namespace) -> int:
     """Write a file completely, then give it its name; the number of rows. Lines are written one after the other."""
-    output.parent.mkdir(parents=True, exist_ok=True)
-    with replacement(output) as stream:
+    arguments.output.parent.mkdir(parents=True, exist_ok=True)
+    with replacement(arguments.output) as stream:
         count = 0
-        for row in rows:
+        for row in _sampled_rows(arguments) if arguments.to == "rollouts" else _trl_rows(arguments):
             stream.write(json.dumps(row, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
             count += 1
+        if not count:
+            raise InputError(
+                f"Nothing in {arguments.cache} fits {arguments.to}",
+                why="A preference needs replies with different rewards; trl-sft one of at least --min-reward.",
+            )
         return count
-
-
-def _check_suffix(output: Path, *suffixes: str) -> None:
-    if output.suffix not in suffixes:
-        endings = " or ".join(filter(None, suffixes))
-        raise InputError(f"--output: expected a name that ends in {endings}, got {output.name!r}")

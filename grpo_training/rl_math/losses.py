@@ -137,19 +137,15 @@ def policy_loss(
     return LossTerm(loss, _floats(metrics))
 
 
-def sft_loss(logps_BC: Tensor, mask_BC: Tensor, *, tokens: int) -> LossTerm:
-    """Cross-entropy on given responses: the mean over the tokens of the mask.
+def sft_loss(logps_BC: Tensor, mask_BC: Tensor, *, tokens: int) -> Tensor:
+    """Cross-entropy on given responses: the share of a micro-batch in the mean over the tokens of the mask.
 
     Args:
         logps_BC: log-probs of the trained policy, with gradients.
         mask_BC: true for tokens that count.
         tokens: the tokens of this term in the whole optimizer step.
-
-    Returns:
-        The loss, with ``nll``.
     """
-    loss = -(logps_BC * mask_BC.bool()).sum() / max(tokens, 1)
-    return LossTerm(loss, _floats({"nll": loss.detach()}))
+    return -(logps_BC * mask_BC.bool()).sum() / max(tokens, 1)
 
 
 def rce_loss(
@@ -269,6 +265,4 @@ def _softmax_in_groups(scores_B: Tensor, group_of_B: Tensor) -> tuple[Tensor, Te
 
 def _floats(metrics: dict[str, Tensor]) -> dict[str, float]:
     """All metrics in one transfer, as each ``.item()`` would synchronise with the GPU."""
-    if not metrics:
-        return {}
     return dict(zip(metrics, torch.stack([value.float() for value in metrics.values()]).tolist(), strict=True))

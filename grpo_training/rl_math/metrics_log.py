@@ -7,9 +7,8 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TextIO
 
 from engine.storage.append_log import replace_file
@@ -36,14 +35,14 @@ def open_metrics(
     """
     run_dir.mkdir(parents=True, exist_ok=True)
     with (
-        TrainingProgress(total, done=done, stream=stream, clock=clock) as progress,
-        MetricsLog(run_dir / "metrics.jsonl", resume_step=done) as log,
+        closing(TrainingProgress(total, done=done, stream=stream, clock=clock)) as progress,
+        closing(MetricsLog(run_dir / "metrics.jsonl", resume_step=done)) as log,
     ):
         yield log, progress
 
 
 class MetricsLog:
-    """Writes ``metrics.jsonl``. Use as a context manager.
+    """Writes ``metrics.jsonl``.
 
     One line is one JSON object with ``step`` first; a value that is not finite becomes null. A resumed run first
     removes the lines of the steps that it will repeat, and an incomplete last line.
@@ -58,12 +57,8 @@ class MetricsLog:
         replace_file(path, b"".join(line + b"\n" for line in kept))
         self._file = path.open("ab", buffering=0)
 
-    def __enter__(self) -> MetricsLog:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Close the file."""
         self._file.close()
 
     def write(self, step: int, figures: Mapping[str, Any]) -> None:
@@ -106,15 +101,3 @@ def means(figures: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """The mean of each figure over those that have it."""
     names = dict.fromkeys(name for of_step in figures for name in of_step)
     return {name: statistics.fmean(of_step[name] for of_step in figures if name in of_step) for name in names}
-
-
-def latest_metrics(metrics: Path) -> str:
-    """The last line of a training's metrics as text; empty if there is none."""
-    try:
-        lines = metrics.read_text(encoding="utf-8").splitlines()
-        last = json.loads(lines[-1])
-    except (FileNotFoundError, IndexError, ValueError):
-        return ""
-    shown = [f"step {last['step']}"]
-    shown += [f"{name} {last[name]:.3f}" for name in ("reward", "loss", "kl") if isinstance(last.get(name), float)]
-    return ", ".join(shown)

@@ -6,7 +6,6 @@ import math
 import sys
 import time
 from collections.abc import Callable, Mapping
-from types import TracebackType
 from typing import Any, TextIO
 
 from tqdm import tqdm
@@ -31,7 +30,7 @@ _SHOWN = (
 
 
 class TrainingProgress:
-    """Shows the progress of a training. Use as a context manager.
+    """Shows the progress of a training.
 
     Args:
         total: optimizer steps of the whole run.
@@ -50,12 +49,8 @@ class TrainingProgress:
             total=total, initial=done, file=self._stream, disable=not self._stream.isatty(), leave=False
         )
 
-    def __enter__(self) -> TrainingProgress:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Remove the bar."""
         self._bar.close()
 
     def steps_begin(self) -> None:

@@ -18,11 +18,6 @@ def rce_temperature(step: int, total_steps: int, start: float = 2.0, end: float 
     return start + (end - start) * share_done(step, total_steps - 1)
 
 
-def curriculum_top_k(epoch: int, early_epochs: int, early_top_k: int | None, late_top_k: int | None) -> int | None:
-    """The number of responses per group, the best first, that an epoch trains on; None: all."""
-    return early_top_k if epoch < early_epochs else late_top_k
-
-
 def lr_factor(step: int, *, total_steps: int, warmup_steps: int, schedule: LRSchedule = "cosine") -> float:
     """The factor of the learning rate: linear warm-up to 1, then ``schedule`` towards 0 (``constant``: 1).
 
@@ -34,15 +29,12 @@ def lr_factor(step: int, *, total_steps: int, warmup_steps: int, schedule: LRSch
     if schedule == "constant":
         return 1.0
     done = share_done(step - warmup_steps, total_steps - warmup_steps)
-    return half_cosine(done) if schedule == "cosine" else 1.0 - done
+    return 0.5 * (1.0 + math.cos(math.pi * done)) if schedule == "cosine" else 1.0 - done
 
 
 @dataclass
 class AdaptiveKL:
-    """Adapts beta to the measured KL: raised above ``high``, lowered below ``low``.
-
-    ``state_dict`` is part of a checkpoint, so that a resumed run continues with its beta.
-    """
+    """Adapts beta to the measured KL: raised above ``high``, lowered below ``low``. Its state is ``beta``."""
 
     beta: float
     low: float = 0.01
@@ -60,20 +52,7 @@ class AdaptiveKL:
         self.beta = min(max(self.beta, self.minimum), self.maximum)
         return self.beta
 
-    def state_dict(self) -> dict[str, float]:
-        """The state: beta. The rest is configuration."""
-        return {"beta": self.beta}
-
-    def load_state_dict(self, state: dict[str, float]) -> None:
-        """Restore the state of :meth:`state_dict`."""
-        self.beta = float(state["beta"])
-
 
 def share_done(step: int, steps: int) -> float:
     """The fraction of ``steps`` that is done, in [0, 1]; 0 at step 0 also where ``steps`` is 0."""
     return min(max(step / steps, 0.0), 1.0) if steps > 0 else float(step > 0)
-
-
-def half_cosine(done: float) -> float:
-    """Half a cosine from 1 at 0 to 0 at 1."""
-    return 0.5 * (1.0 + math.cos(math.pi * done))

@@ -12,7 +12,7 @@ from engine.records import Problem
 from engine.storage.append_log import replacement
 from engine.task import Task
 from grpo_training.rl_math.advantages import group_advantages
-from grpo_training.score_rollouts.rollout_rows import RolloutRow, Survey, good_rows
+from grpo_training.score_rollouts.rollout_rows import Survey, good_rows
 from grpo_training.score_rollouts.settings import ScoreSettings
 from grpo_training.score_rollouts.verdicts import RowVerdict, completion_hash
 
@@ -38,7 +38,7 @@ def write_scored(
     advantages: Advantages,
     verdicts: Sequence[RowVerdict],
 ) -> None:
-    """Write the out file. It appears under its name when it is complete."""
+    """Write the out file: the keys of each row are kept. It appears under its name when it is complete."""
 
     @functools.lru_cache(_KEPT_PROMPTS)
     def prompt_of(prompt_id: str) -> list[dict[str, Any]]:
@@ -48,34 +48,23 @@ def write_scored(
     values = [iter(of_group or ()) for of_group in advantages]
     with replacement(settings.out) as stream:
         for number, row in enumerate(good_rows(settings.rollouts, task, problems)):
-            facts = {"task": task.name, "advantage": next(values[survey.group_of[number]], None)}
-            prompt = {} if "prompt" in row.row or "messages" in row.row else {"prompt": prompt_of(row.prompt_id)}
-            line = scored_row(row, verdicts[number], prompt | facts)
+            verdict, is_cached = verdicts[number]
+            line = {
+                **row.row,
+                **({"prompt_id": row.prompt_id} if row.row.get("prompt_id") is None else {}),
+                **verdict.row,
+                **({} if "prompt" in row.row or "messages" in row.row else {"prompt": prompt_of(row.prompt_id)}),
+                "task": task.name,
+                "advantage": next(values[survey.group_of[number]], None),
+                "is_correct": verdict.is_correct,
+                "validation": verdict.validation,
+                "reward": {"components": verdict.components, **verdict.reward, "total": verdict.total},
+                "derived": {
+                    "outcome": str(verdict.outcome),
+                    "cached": is_cached,
+                    "completion_hash": completion_hash(row.completion),
+                    **verdict.row.get("derived", {}),
+                },
+            }
             content = json.dumps(line, ensure_ascii=False, separators=(",", ":"))
             stream.write(content.encode(errors="replace") + b"\n")  # a lone surrogate becomes ?
-
-
-def scored_row(row: RolloutRow, entry: RowVerdict, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """One row of the out file.
-
-    Args:
-        row: the row of the rollouts. Its keys are kept; ``prompt_id`` is added if it names its prompt otherwise.
-        entry: its verdict.
-        facts: ``task`` and ``advantage``, and ``prompt`` where the row has none.
-    """
-    verdict = entry.verdict
-    return {
-        **row.row,
-        **({"prompt_id": row.prompt_id} if row.row.get("prompt_id") is None else {}),
-        **verdict.row,
-        **facts,
-        "is_correct": verdict.is_correct,
-        "validation": verdict.validation,
-        "reward": {"components": verdict.components, **verdict.reward, "total": verdict.total},
-        "derived": {
-            "outcome": str(verdict.outcome),
-            "cached": entry.cached,
-            "completion_hash": completion_hash(row.completion),
-            **verdict.row.get("derived", {}),
-        },
-    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -73,9 +74,9 @@ def with_check_options(argv: Sequence[str]) -> type[ScoreSettings]:
             options = type(task.check_options).model_fields
             fields |= {name: _optional(field) for name, field in options.items()}
             groups[f"task {task.name}"] = list(options)
-    namespace = {"groups": groups, "__doc__": ScoreSettings.__doc__}
-    base = type("ScoreSettings", (ScoreSettings,), {**namespace, "__annotations__": {"groups": ClassVar[Any]}})
-    return create_model("ScoreSettings", __base__=base, **fields)
+    model = create_model("ScoreSettings", __base__=ScoreSettings, __doc__=ScoreSettings.__doc__, **fields)
+    model.groups = groups
+    return model
 
 
 def configured(task: Task, settings: ScoreSettings) -> Task:
@@ -109,9 +110,6 @@ def _optional(field: FieldInfo) -> tuple[Any, Any]:
 
 
 def _task_of(argv: Sequence[str]) -> str | None:
-    for word, after in zip(argv, [*argv[1:], ""], strict=False):
-        if word == "--task":
-            return after or None
-        if word.startswith("--task="):
-            return word.partition("=")[2]
-    return None
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--task", nargs="?")
+    return parser.parse_known_args(argv)[0].task or None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -45,8 +46,11 @@ class VerdictFile:
         """Read the verdicts that carry a reward. The others are reached again."""
         if self.path.exists():
             with self.path.open("rb") as stream:
-                entries = [entry for entry in map(_entry, stream) if entry and entry.verdict.has_reward]
-            self.by_key |= {entry.key: entry for entry in entries}
+                for line in stream:
+                    with contextlib.suppress(ValidationError):
+                        entry = VerdictEntry.model_validate_json(line)
+                        if entry.verdict.has_reward:
+                            self.by_key[entry.key] = entry
 
     def append(self, entries: Sequence[VerdictEntry]) -> None:
         """Store verdicts with one sync. Only inside ``log.hold``."""
@@ -59,10 +63,3 @@ class VerdictFile:
         if added:
             with self.log.hold():
                 self.append(added)
-
-
-def _entry(line: bytes) -> VerdictEntry | None:
-    try:
-        return VerdictEntry.model_validate_json(line)
-    except ValidationError:
-        return None

@@ -28,8 +28,9 @@ def open_pool(task: Task, place: str, workers: int) -> Executor:
         place: where a process finds the task: its name, ``FILE.py:NAME`` or ``MODULE:NAME``.
         workers: number of processes.
     """
+    global _task
     if workers == 1:
-        _set_task(task)
+        _task = task
         return ThreadPoolExecutor(1)
     options = task.check_options.model_dump() if isinstance(task, HasCheckOptions) else None
     return ProcessPoolExecutor(
@@ -46,18 +47,13 @@ def verify_reply(asked: tuple[Problem, Completion]) -> StoredVerdict:
     return verify(_task, *asked)
 
 
-def _set_task(task: Task) -> None:
-    global _task
-    _task = task
-
-
 def _start_process(place: str, options: Mapping[str, Any] | None) -> None:
+    global _task
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the command, which ends its workers
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    task = load_task(place)
-    if isinstance(task, HasCheckOptions):
-        task = task.with_check_options(type(task.check_options).model_validate(options))
-    _set_task(task)
+    _task = load_task(place)
+    if isinstance(_task, HasCheckOptions):
+        _task = _task.with_check_options(type(_task.check_options).model_validate(options))
 
 
 def _end_with_parent() -> None:

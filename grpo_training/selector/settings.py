@@ -26,11 +26,12 @@ _Numbers = BeforeValidator(lambda value: tuple(value.replace(",", " ").split()) 
 _STEPS = ("batch_size", "weight_decay", "gradient_clip_norm", "warmup_ratio", "lr_scheduler", "seed")
 _RECORDS = ("output_dir", "resume", "fresh", "dry_run", "log_every_steps")
 _IMAGES = ("images", "images_dir")
+_DATA = ("beam_data", "embeddings", "img_emb", "text_emb", "max_samples", "beam_size", "pool", "train_ratio")
 _ENDPOINT = (
     *("role", *ENDPOINT_FIELDS, "attempts", "retry_minutes", "connect_minutes"),
     *("budget_usd", "budget_tokens"),
 )
-_ASKED = ("max_tokens", *_ENDPOINT)
+_ASKED = {"images": _IMAGES, "files": ("output", "cache_dir"), "endpoint and budget": ("max_tokens", *_ENDPOINT)}
 
 
 class EmbeddingSettings(StepSettings):
@@ -79,10 +80,6 @@ class TrainingSettings(EmbeddingSettings, ResumableSettings):
         """The fields that change the trained weights."""
         others = {"output_dir", "log_every_steps", "dry_run", "resume", "fresh"}
         return [name for name in cls.model_fields if name not in others]
-
-    def to_dict(self) -> dict[str, Any]:
-        """All fields as JSON values."""
-        return self.model_dump(mode="json")
 
 
 class EmbedSettings(ImageSettings):
@@ -136,9 +133,7 @@ class RewardsSettings(ClientSettings, ImageSettings):
     summary: ClassVar[str] = "make a reward file: ask an endpoint with candidate sequences, and score its answers"
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
         "candidates of a query": ("dataset", "beam_data", "checkpoint", "beams", "random", "seed"),
-        "images": _IMAGES,
-        "files": ("output", "cache_dir"),
-        "endpoint and budget": _ASKED,
+        **_ASKED,
     }
 
     dataset: str = Field(description="the dataset that the beam file was made from; an id is a row number, from 0")
@@ -166,9 +161,7 @@ class InferSettings(ClientSettings, ImageSettings):
             *("checkpoint", "dataset", "shots_dataset", "shot_nums", "pool", "sampler", "max_problems", "seed"),
             "embedding_model",
         ),
-        "images": _IMAGES,
-        "files": ("output", "cache_dir"),
-        "endpoint and budget": _ASKED,
+        **_ASKED,
     }
 
     checkpoint: tuple[Path, ...] = Field(
@@ -213,10 +206,7 @@ class SftSettings(TrainingSettings):
 
     summary: ClassVar[str] = "train a selector on the beams of a beam file (supervised)"
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
-        "data": (
-            *("beam_data", "embeddings", "img_emb", "text_emb", "max_samples", "beam_size", "pool"),
-            "train_ratio",
-        ),
+        "data": _DATA,
         "model": ("hidden_dim", "num_heads", "num_layers", "dropout"),
         "training": ("epochs", "learning_rate", *_STEPS),
         "files and records": _RECORDS,
@@ -241,10 +231,7 @@ class TrainSettings(TrainingSettings):
 
     summary: ClassVar[str] = "post-train a selector on rewards: RCE, then GRPO"
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
-        "data": (
-            *("sft_ckpt", "beam_data", "embeddings", "img_emb", "text_emb", "max_samples"),
-            *("beam_size", "pool", "train_ratio"),
-        ),
+        "data": ("sft_ckpt", *_DATA),
         "rewards": ("coherence_weight", "diversity_weight"),
         "RCE": ("rce_epochs", "rce_lr_ratio", "rce_temperature_start", "rce_temperature_end"),
         "GRPO": (

@@ -38,7 +38,7 @@ wouldn't've y'all y'all'll y'all'd've you'd you'd've you'll you're you've
 
 
 def _with_one_missing(form: str) -> list[str]:
-    return [form[:place] + form[place + 1 :] for place, letter in enumerate(form) if letter == "'"]
+    return [form[:index] + form[index + 1 :] for index, letter in enumerate(form) if letter == "'"]
 
 
 _WORDS = {missing: form for form in _CONTRACTIONS for missing in _with_one_missing(form)} | {"somebody'd": "somebodyd"}
@@ -82,7 +82,7 @@ def vqa_accuracy(answer: str, references: Sequence[str]) -> float:
     wanted = normalize_answer(answer)
     equal = [normalize_answer(reference) == wanted for reference in references]
     total = sum(equal)
-    return sum(min(1.0, (total - own) / _AGREE) for own in equal) / len(equal)
+    return sum(min(1.0, (total - is_equal) / _AGREE) for is_equal in equal) / len(equal)
 
 
 def is_same_answer(answer: str, truth: str) -> bool:
@@ -96,8 +96,8 @@ def is_same_answer(answer: str, truth: str) -> bool:
 
 def _plain(text: str) -> str:
     words = _JOINED.sub(" ", _THOUSANDS.sub("", text.lower())).split()
-    named = [word for one in words if (word := _PERIOD.sub("", one).strip(_AROUND))]
-    numbers = [_NUMBERS.get(word, word) for word in named]
+    bare = (_PERIOD.sub("", word).strip(_AROUND) for word in words)
+    numbers = [_NUMBERS.get(word, word) for word in bare if word]
     kept = [word for word in numbers if word not in _ARTICLES] or numbers
     return " ".join(_WORDS.get(word, word) for word in kept)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from agents.teacher import TeacherAgent, TeacherReply
-from engine.abilities import ChecksItself, PreparesData
+from engine.abilities import ChecksItself
 from engine.api_manager import ApiManager
 from engine.contract.checks import CheckResult, failed, failure_of, passed, warned
 from engine.errors import ScaffoldError
@@ -54,7 +54,6 @@ def _check_reply(answer: TeacherReply, task: Task, problem: Problem, role: str) 
     candidate, completion = answer.candidate, answer.reply.completion
     assert candidate is not None
     assert completion is not None
-    assert isinstance(task, PreparesData)
     results = [passed(f"{role}: {completion.model} answered in {completion.latency_s:.1f} s")]
     if completion.finish_reason == "length":
         results.append(warned("the reply was cut off", "Increase --max-tokens."))
@@ -63,7 +62,7 @@ def _check_reply(answer: TeacherReply, task: Task, problem: Problem, role: str) 
     else:
         fix = 'Add "extra_body": {"chat_template_kwargs": {"enable_thinking": true}} to the entry of the teacher.'
         results.append(warned("the reply holds no thinking", fix))
-    scored = scored_fields(task, task, problem, candidate)
+    scored = scored_fields(task, problem, candidate)
     if isinstance(scored, Fault):
         return [*results, failed(f"it could not be scored: {scored.message}", "Run python -m grpo_training.doctor.")]
     if scored["status"] != READABLE:

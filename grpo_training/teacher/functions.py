@@ -74,12 +74,10 @@ def _task() -> Task:
 
 
 def _problem(text: str, test_list: Sequence[str], setup: str = "") -> Problem:
-    row: dict[str, Any]
+    tests: dict[str, Any] = {"tests": [{"kind": "assert", "code": "assert True"}], "public_count": 0}
     if test_list:
-        row = {"task_id": "0", "prompt": text, "test_list": list(test_list), "test_setup_code": setup}
-    else:
-        row = {"task_id": "0", "prompt": text, "tests": [{"kind": "assert", "code": "assert True"}], "public_count": 0}
-    return _task().problem_from_row(row, "the problem")
+        tests = {"test_list": list(test_list), "test_setup_code": setup}
+    return _task().problem_from_row({"task_id": "0", "prompt": text, **tests}, "the problem")
 
 
 SYSTEM_PROMPT_UNIFIED = unified_messages("-")[0].content

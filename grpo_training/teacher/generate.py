@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -75,13 +75,13 @@ async def generate(settings: TeacherSettings, manager: ApiManager) -> int:
     files = Run(settings.manifest, [settings.output], lock=store)
     settings = files.resumed(settings)
     problems = load_problems(settings.source, max_problems=settings.max_tasks)
-    task, data = _only_task(problems)
+    task, canonical = _only_task(problems)
     facts = _facts(manager, prompt_hash(task, settings.prompts))
     with files.open(settings, facts) as manifest:
         at_once = ConcurrencyRule(start=settings.concurrency, maximum=settings.concurrency)
         async with open_client(settings, manager, at_once) as client:
             agent = TeacherAgent(client, task, settings.sampling, settings.prompts)
-            teacher_run = TeacherRun(agent, data, store, settings, configuration_hash(manifest.configuration))
+            teacher_run = TeacherRun(agent, canonical, store, settings, configuration_hash(manifest.configuration))
             try:
                 await teacher_run.ask_all(problems)
             finally:
@@ -98,8 +98,8 @@ async def generate(settings: TeacherSettings, manager: ApiManager) -> int:
     return 0
 
 
-def _only_task(problems: Sequence[Problem]) -> tuple[Task, PreparesData]:
-    """The task of all problems, and its tests.
+def _only_task(problems: Sequence[Problem]) -> tuple[Task, Callable[[str], str]]:
+    """The task of all problems, and what makes equal programs of it equal texts.
 
     Raises:
         InputError: the problems are of several tasks, so that there is no single prompt; or one cannot be scored.
@@ -116,7 +116,7 @@ def _only_task(problems: Sequence[Problem]) -> tuple[Task, PreparesData]:
                 fix="Use a dataset of problems with tests, such as the output of python -m grpo_training.prepare_data.",
             )
     assert isinstance(task, PreparesData)
-    return task, task
+    return task, task.canonical
 
 
 def _facts(manager: ApiManager, prompt_hash: str) -> dict[str, Any]:

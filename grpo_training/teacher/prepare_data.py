@@ -28,7 +28,7 @@ Dropped = tuple[str, str, str]
 """A problem that was dropped: its id, a short code and a sentence."""
 
 
-def run(settings: PrepareSettings, preparations: Sequence[DataPreparation[Any]]) -> int:
+def run(settings: PrepareSettings, preparations: Sequence[DataPreparation]) -> int:
     """Read, check, split and write. Returns the exit code.
 
     Raises:
@@ -39,8 +39,9 @@ def run(settings: PrepareSettings, preparations: Sequence[DataPreparation[Any]])
     train: list[Problem] = []
     val: list[Problem] = []
     rows: dict[str, dict[str, Any]] = {}
-    for preparation in preparations:
-        problems = _load(settings, preparation, drops)
+    for default in preparations:
+        preparation = default.model_validate(settings.model_dump(include=set(type(default).model_fields)))
+        problems = _load(preparation, drops)
         counts.update(_dataset(problem) for problem in problems)
         usable = without_faults(problems, preparation, drops)
         rows |= {problem.id: preparation.row(problem) for problem in usable}
@@ -71,11 +72,9 @@ def run(settings: PrepareSettings, preparations: Sequence[DataPreparation[Any]])
     return 0
 
 
-def _load(settings: PrepareSettings, preparation: DataPreparation[Any], drops: list[Dropped]) -> list[Problem]:
-    names = set(preparation.options.model_fields)
-    options = preparation.options.model_validate(settings.model_dump(include=names))
+def _load(preparation: DataPreparation, drops: list[Dropped]) -> list[Problem]:
     problems: list[Problem] = []
-    for name, flag in preparation.datasets(options).items():
+    for name, flag in preparation.datasets().items():
         with progress_bar(desc=f"reading {name}", unit=" rows") as bar:
             try:
                 loaded = load_dataset(name, row_read=bar.update)
@@ -87,9 +86,7 @@ def _load(settings: PrepareSettings, preparation: DataPreparation[Any], drops: l
     return problems
 
 
-def without_faults(
-    problems: Sequence[Problem], preparation: DataPreparation[Any], drops: list[Dropped]
-) -> list[Problem]:
+def without_faults(problems: Sequence[Problem], preparation: DataPreparation, drops: list[Dropped]) -> list[Problem]:
     """The problems that the task can use.
 
     Raises:
@@ -115,11 +112,11 @@ def split(problems: Iterable[Problem], seed: int, train_share: float) -> tuple[l
 
     Each problem is split by itself, so that further problems do not move others.
     """
-    parts: tuple[list[Problem], list[Problem]] = [], []
+    sides: tuple[list[Problem], list[Problem]] = [], []
     for problem in problems:
         digest = hashlib.sha256(f"{seed}|{problem.id}".encode()).digest()
-        parts[int.from_bytes(digest[:8], "big") / 2**64 >= train_share].append(problem)
-    return parts
+        sides[int.from_bytes(digest[:8], "big") / 2**64 >= train_share].append(problem)
+    return sides
 
 
 def without_near_duplicates(

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tqdm import tqdm
 
 from agents.teacher import TeacherAgent, TeacherReply
-from engine.abilities import PreparesData
 from engine.errors import InputError
 from engine.records import Fault, Message, Problem
 from engine.storage.rollout_store import BrokenLine, RolloutStore, read_each
@@ -29,6 +28,7 @@ from grpo_training.teacher.traces import (
 )
 from grpo_training.teacher.verdicts import scored_fields
 
+_UNAVAILABLE = "the endpoint is probably not available."
 GIVE_UP = 8
 """The run stops after this many open problems in a row: the endpoint is probably not available."""
 
@@ -41,20 +41,22 @@ class TeacherRun:
 
     Args:
         agent: asks the teacher.
-        data: the agent's task, with the tests of its problems and the canonical forms of programs.
+        canonical: :meth:`engine.abilities.PreparesData.canonical` of the agent's task.
         store: file of the traces; the caller holds its lock.
         settings: samples, concurrency, and which traces are accepted.
         config_hash: hash of what changes a trace; stored traces with another hash do not count as done.
     """
 
     agent: TeacherAgent
-    data: PreparesData
+    canonical: Callable[[str], str]
     store: RolloutStore
     settings: TeacherSettings
     config_hash: str
     statistics: TraceStatistics = field(default_factory=TraceStatistics)
     open: list[str] = field(default_factory=list)
     written: int = 0
+    why_stopped: str = ""
+    """A sentence about a run that ended before its last problem, after a space."""
     _kept: dict[str, list[KeptTrace]] = field(default_factory=dict)
     _open_in_a_row: int = 0
     _bar: tqdm[Any] | None = None
@@ -70,18 +72,11 @@ class TeacherRun:
         with progress_bar(total=len(problems), unit="task", file=lasting, dynamic_ncols=True) as self._bar:
             await run_in_window(problems, _WINDOW_PER_SLOT * self.settings.concurrency, self._work, self._commit)
 
-    @property
-    def why_stopped(self) -> str:
-        """A sentence about a run that ended before its last problem, after a space; empty for others."""
-        if self._open_in_a_row < GIVE_UP:
-            return ""
-        return f" The run stopped after {GIVE_UP} such problems in a row: the endpoint is probably not available."
-
     def _read_store(self) -> None:
         broken: list[BrokenLine] = []
         for trace in read_each(self.store.path, TeacherTrace, broken, missing_ok=True):
             self.statistics.add(trace)
-            self._kept.setdefault(trace.task_id, []).append(KeptTrace.of(trace, self.data.canonical))
+            self._kept.setdefault(trace.task_id, []).append(KeptTrace.of(trace, self.canonical))
         for line in broken:
             note(f"skipped {line}")
 
@@ -121,12 +116,12 @@ class TeacherRun:
                 return result
             traces.append(result)
         kept, most, max_chars = self._kept.get(problem.id, ()), self.settings.accept_per_task, self.settings.max_chars
-        return await asyncio.to_thread(accept, traces, kept, self.data.canonical, most=most, max_chars=max_chars)
+        return await asyncio.to_thread(accept, traces, kept, self.canonical, most=most, max_chars=max_chars)
 
     def _score(self, problem: Problem, messages: tuple[Message, ...], answer: TeacherReply) -> TeacherTrace | Fault:
         """A scored reply; a fault if it could not be scored."""
         assert answer.candidate is not None
-        scored = scored_fields(self.agent.task, self.data, problem, answer.candidate)
+        scored = scored_fields(self.agent.task, problem, answer.candidate)
         if isinstance(scored, Fault):
             return scored
         completion = answer.reply.completion  # None if the endpoint refused this prompt
@@ -154,7 +149,9 @@ class TeacherRun:
             self.open.append(f"{problem.id}: {result.message or result.kind}")
             self._open_in_a_row += 1
             note(f"no traces written for {self.open[-1]}")
-            return self._open_in_a_row < GIVE_UP
+            if self._open_in_a_row == GIVE_UP:
+                self.why_stopped = f" The run stopped after {GIVE_UP} such problems in a row: {_UNAVAILABLE}"
+            return not self.why_stopped
         self._open_in_a_row = 0
         for trace in result:
             self.store.append(trace)

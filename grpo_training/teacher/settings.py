@@ -30,10 +30,10 @@ class PrepareSettings(Settings):
     )
 
 
-def with_task_options(preparations: Sequence[DataPreparation[Any]]) -> type[PrepareSettings]:
+def with_task_options(preparations: Sequence[DataPreparation]) -> type[PrepareSettings]:
     """The settings of ``prepare_data`` with the options of the tasks."""
-    options = (preparation.options.model_fields for preparation in preparations)
-    fields: dict[str, Any] = {name: (field.annotation, field) for each in options for name, field in each.items()}
+    options = (type(preparation).model_fields.items() for preparation in preparations)
+    fields: dict[str, Any] = {name: (field.annotation, field) for of_task in options for name, field in of_task}
     return create_model("PrepareSettings", __base__=PrepareSettings, **fields)
 
 

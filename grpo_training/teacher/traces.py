@@ -123,15 +123,15 @@ def accept(
     Returns:
         the traces in the order given, with ``accepted`` and ``rejected`` set.
     """
-    taken = {trace.accepted_code for trace in kept if trace.accepted_code is not None}
+    programs = {trace.accepted_code for trace in kept if trace.accepted_code is not None}
     decided: dict[int, str] = {}
     for trace in sorted(traces, key=lambda trace: (trace.size, trace.sample_idx)):
         reason = _own_fault(trace, max_chars)
         if not reason:
             code = _program_hash(canonical(trace.code))
-            reason = "duplicate" if code in taken else "enough" if len(taken) >= most else ""
+            reason = "duplicate" if code in programs else "enough" if len(programs) >= most else ""
             if not reason:
-                taken.add(code)
+                programs.add(code)
         decided[trace.sample_idx] = reason
     return [
         trace.model_copy(update={"accepted": not decided[trace.sample_idx], "rejected": decided[trace.sample_idx]})

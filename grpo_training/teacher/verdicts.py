@@ -11,22 +11,22 @@ from engine.task import Measurement, Task
 from grpo_training.teacher.traces import TestVerdict
 
 
-def scored_fields(task: Task, data: PreparesData, problem: Problem, candidate: Candidate) -> dict[str, Any] | Fault:
+def scored_fields(task: Task, problem: Problem, candidate: Candidate) -> dict[str, Any] | Fault:
     """Run the tests of a candidate: ``code``, ``test_list``, ``status`` and ``verdict`` of its trace.
 
     Args:
-        task: of the problem.
-        data: the same task, with its tests.
+        task: of the problem, with tests.
         problem: the problem.
         candidate: what the task read from the reply.
 
     Returns:
         a fault if the tests could not be run.
     """
+    assert isinstance(task, PreparesData)
     measured = task.evaluate(candidate, problem)
     if measured.outcome is Outcome.INFRA_FAULT:
         return unverified(measured)
-    tests = list(data.tests(problem))
+    tests = list(task.tests(problem))
     return {
         "code": task.to_record(candidate) or "",
         "test_list": tests,

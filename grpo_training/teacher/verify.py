@@ -89,7 +89,7 @@ def verify(trace: TeacherTrace, problems: Mapping[str, Problem], style: str) -> 
     is_apart = trace.thinking is not None and trace.thinking not in text
     completion = Completion(text=text, reasoning=trace.thinking if is_apart else None)
     candidate = task.parse(completion, problem)
-    scored = scored_fields(task, task, problem, candidate)
+    scored = scored_fields(task, problem, candidate)
     if isinstance(scored, Fault):
         raise ScaffoldError(
             f"The tests of {trace.task_id} could not be run",

@@ -6,11 +6,8 @@ from collections.abc import Sequence
 
 from grpo_training.cli.entry import run_command
 from grpo_training.cli.parsing import parse_settings
-from grpo_training.cli.terminal_text import say
-from grpo_training.train.config import GRPOTrainingConfig, load_config
-from grpo_training.train.processes import is_first_process
-
-__all__ = ["GRPOTrainingConfig", "load_config", "main", "train_grpo"]
+from grpo_training.train.config import GRPOTrainingConfig
+from grpo_training.train.processes import say_once
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -25,13 +22,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             "served, metrics and a page of curves to --output-dir. Run the same command again to resume."
         ),
     )
-    if is_first_process():
-        say("reading the data")  # the imports alone may take seconds
-    return train_grpo(config)
-
-
-def train_grpo(config: GRPOTrainingConfig) -> int:
-    """Train as a configuration describes. Returns the exit code."""
+    say_once("reading the data")  # the imports alone may take seconds
     from grpo_training.train.run import train_grpo
 
     return train_grpo(config)

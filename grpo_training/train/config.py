@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -221,7 +222,7 @@ class GRPOTrainingConfig(ResumableSettings):
     @field_validator("lora_target_modules", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
-        return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+        return tuple(name.strip() for name in value.split(",") if name.strip()) if isinstance(value, str) else value
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -246,7 +247,8 @@ class GRPOTrainingConfig(ResumableSettings):
             yield "num_train_epochs is 0, and there is no warm-up: nothing is trained"
         if ALL_LINEAR in self.lora_target_modules and len(self.lora_target_modules) > 1:
             yield f"{ALL_LINEAR} in lora_target_modules stands alone: it is every linear layer but the head"
-        if self.mode != "sft" and self.grpo_weight == 0 and self.rce_epochs == 0 and not self.has_imitation:
+        imitates = self.self_sft_weight > 0 or self.traces_file is not None
+        if self.mode != "sft" and self.grpo_weight == 0 and self.rce_epochs == 0 and not imitates:
             yield "there is no loss: grpo_weight is 0, and no imitation term is on"
         if self.vllm_server_base_url is not None and not (self.use_vllm and self.vllm_mode == "server"):
             yield "vllm_server_base_url is used with use_vllm and vllm_mode server only"
@@ -259,19 +261,9 @@ class GRPOTrainingConfig(ResumableSettings):
             yield f"{self.quantised} needs use_peft: rounded weights cannot be trained"
 
     @property
-    def weighs_teacher(self) -> bool:
-        """Whether a weight of teacher-SFT is given, and not just the default."""
-        return self.mode != "sft" and "teacher_sft_weight" in self.model_fields_set and self.teacher_sft_weight > 0
-
-    @property
     def traces_file(self) -> Path | None:
         """The file of teacher traces; None where teacher-SFT is off."""
         return self.teacher_traces if self.teacher_sft_weight > 0 else None
-
-    @property
-    def has_imitation(self) -> bool:
-        """Whether teacher-SFT or self-SFT is on."""
-        return self.self_sft_weight > 0 or self.traces_file is not None
 
     @property
     def upper_epsilon(self) -> float:
@@ -335,19 +327,13 @@ _FIRST_OF_GROUP = {
 """The first field of a group of ``--help`` -> the title of the group; the others follow it in the class."""
 
 
-def _groups() -> dict[str, Sequence[str]]:
-    """The fields by title in ``--help``, in the order of the class; those of its base end the first group."""
-    groups: dict[str, list[str]] = {}
-    title = next(iter(_FIRST_OF_GROUP.values()))
-    inherited = list(ResumableSettings.model_fields)
-    for name in (name for name in GRPOTrainingConfig.model_fields if name not in inherited):
-        title = _FIRST_OF_GROUP.get(name, title)
-        groups.setdefault(title, []).append(name)
-    next(iter(groups.values())).extend(inherited)
-    return dict(groups)
-
-
-GRPOTrainingConfig.groups = _groups()
+_inherited = list(ResumableSettings.model_fields)  # they end the first group
+_fields = [*(name for name in GRPOTrainingConfig.model_fields if name not in _inherited)]
+_starts = [*map(_fields.index, _FIRST_OF_GROUP), len(_fields)]
+GRPOTrainingConfig.groups = {
+    title: _fields[start:end] + (_inherited if start == 0 else [])
+    for title, (start, end) in zip(_FIRST_OF_GROUP.values(), pairwise(_starts), strict=True)
+}
 for _name, _field in GRPOTrainingConfig.aliases.items():
     if "." not in _name:
         setattr(GRPOTrainingConfig, _name, property(attrgetter(_field), doc=f"``{_field}``."))

@@ -1,4 +1,4 @@
-"""Folders that are written atomically: a crash leaves the old folder or the new one."""
+"""Folders that are written atomically: after a crash, what has the name of a folder is whole."""
 
 from __future__ import annotations
 
@@ -13,35 +13,29 @@ from safetensors import SafetensorError
 from engine.errors import ScaffoldError, first_line
 from engine.storage.append_log import sync_directory
 
-_UNFINISHED, _REPLACED = ".unfinished", ".replaced"
+_UNFINISHED = ".unfinished"
 
 
 def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
     """Fill a temporary folder beside ``folder`` and rename it once all its files are on disk.
 
-    A crash leaves the old folder, or the new one, or for an instant neither under this name
-    (:func:`repair_folders` then restores the old one).
-
     Args:
-        folder: the destination; an existing folder is replaced.
+        folder: the destination. An existing folder is removed just before the renaming: an earlier start of the same
+            training wrote it.
         write: fills the folder that it is given.
 
     Raises:
         ScaffoldError: it cannot be written; no partial folder is left.
     """
     unfinished = folder.with_name(folder.name + _UNFINISHED)
-    replaced = folder.with_name(folder.name + _REPLACED)
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)
     with none_if_failed(unfinished, folder):
         write(unfinished)
         _sync_folder(unfinished)
-    if folder.exists():
-        shutil.rmtree(replaced, ignore_errors=True)
-        folder.rename(replaced)
+    shutil.rmtree(folder, ignore_errors=True)
     unfinished.rename(folder)
     sync_directory(folder.parent)
-    shutil.rmtree(replaced, ignore_errors=True)
 
 
 @contextlib.contextmanager
@@ -71,15 +65,9 @@ def none_if_failed(unfinished: Path, folder: Path) -> Iterator[None]:
 
 
 def repair_folders(run_dir: Path) -> None:
-    """After a crash: remove unfinished folders, and restore a folder that was about to be replaced."""
+    """After a crash: remove unfinished folders."""
     for unfinished in run_dir.glob(f"*{_UNFINISHED}"):
         shutil.rmtree(unfinished, ignore_errors=True)
-    for replaced in run_dir.glob(f"*{_REPLACED}"):
-        folder = replaced.with_name(replaced.name.removesuffix(_REPLACED))
-        if folder.exists():
-            shutil.rmtree(replaced, ignore_errors=True)
-        else:
-            replaced.rename(folder)
 
 
 def remove_folder(folder: Path) -> None:

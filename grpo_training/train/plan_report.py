@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from engine.records import Problem
 from grpo_training.cli.settings import shown_path
-from grpo_training.cli.terminal_text import counted, say
+from grpo_training.cli.terminal_text import counted
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.offline.plan import plan_steps
-from grpo_training.train.processes import is_first_process, number_of_processes
+from grpo_training.train.processes import number_of_processes, say_once
 
 if TYPE_CHECKING:
     from grpo_training.train.data.training_data import TrainingData
@@ -30,7 +30,7 @@ def offline_plan(config: GRPOTrainingConfig, data: TrainingData) -> Plan:
     steps = plan_steps([len(group) for group in data.groups], config, number_of_processes())
     lengths = sorted(sample.length for sample in rows)
     tokens = ("tokens per row", f"median {lengths[len(lengths) // 2]}, maximum {lengths[-1]}, total {sum(lengths)}")
-    place = ("data", str(config.dataset_path and shown_path(config.dataset_path)))
+    path = ("data", str(config.dataset_path and shown_path(config.dataset_path)))
     if config.mode == "sft":
         training = [("training", f"{len(rows)} chats; held out: {len(data.validation)}")]
     else:
@@ -44,7 +44,7 @@ def offline_plan(config: GRPOTrainingConfig, data: TrainingData) -> Plan:
             ("loss", _loss_terms(config, len(data.teacher))),
         ]
     stages = ", ".join(f"{stage} {count}" for stage, count in Counter(step.stage for step in steps).items())
-    return [_model(config), place, *training, tokens, *_traces(config), ("steps", f"{len(steps)} ({stages})")]
+    return [_model(config), path, *training, tokens, *_traces(config), ("steps", f"{len(steps)} ({stages})")]
 
 
 def online_plan(config: GRPOTrainingConfig, problems: Sequence[Problem], traces: int) -> Plan:
@@ -68,21 +68,14 @@ def online_plan(config: GRPOTrainingConfig, problems: Sequence[Problem], traces:
 
 def print_plan(plan: Plan, report: str = "") -> None:
     """Print a plan and a report on the data, in the first process of a distributed run only."""
-    if not is_first_process():
-        return
-    for name, value in plan:
-        say(f"{name:16} {value}")
-    if report:
-        say(report)
+    say_once("\n".join([*(f"{name:16} {value}" for name, value in plan), *([report] if report else [])]))
 
 
 def print_prompt(prompt: str) -> None:
     """Print the first prompt as the model reads it, in the first process of a distributed run only."""
-    if not is_first_process():
-        return
     cut = len(prompt) - _SHOWN
     shown = prompt if cut <= 0 else f"{prompt[: _SHOWN // 2]}\n... ({cut} characters) ...\n{prompt[-_SHOWN // 2 :]}"
-    say(f"\nfirst prompt:\n{shown}\n")
+    say_once(f"\nfirst prompt:\n{shown}\n")
 
 
 def _model(config: GRPOTrainingConfig) -> tuple[str, str]:
@@ -100,7 +93,7 @@ def _loss_terms(config: GRPOTrainingConfig, traces: int) -> str:
     terms = [f"{warm_up}{config.grpo_weight:g} {config.loss_type}", f"beta {config.beta:g}"]
     if traces:
         terms.append(f"{config.teacher_sft_weight:g} teacher-SFT ({traces} traces)")
-    elif config.weighs_teacher:
+    elif "teacher_sft_weight" in config.model_fields_set and config.teacher_sft_weight > 0:
         terms.append(f"{config.teacher_sft_weight:g} teacher-SFT without effect ({_NO_TRACES})")
     if config.self_sft_weight:
         terms.append(f"{config.self_sft_weight:g} self-SFT")

@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from engine.errors import ConfigurationError
+from grpo_training.cli.terminal_text import say
+from grpo_training.runs.stop_request import StopRequest
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
 
-PartT = TypeVar("PartT")
+ItemT = TypeVar("ItemT")
 
 _DIVIDED = {"ACCELERATE_USE_FSDP": "FSDP", "ACCELERATE_USE_DEEPSPEED": "DeepSpeed"}
 
@@ -20,6 +22,12 @@ _DIVIDED = {"ACCELERATE_USE_FSDP": "FSDP", "ACCELERATE_USE_DEEPSPEED": "DeepSpee
 def is_first_process() -> bool:
     """Whether this process writes the run directory."""
     return os.environ.get("RANK", "0") == "0"
+
+
+def say_once(text: str) -> None:
+    """Print a text, in the first of several processes only."""
+    if is_first_process():
+        say(text)
 
 
 def number_of_processes() -> int:
@@ -62,14 +70,22 @@ def exit_code_of_the_first(exit_code: int | None) -> int | None:
     return received[0]
 
 
-def local_share(parts: Sequence[PartT], accelerator: Accelerator) -> list[tuple[PartT, bool]]:
-    """The parts that this process computes, and whether each counts.
+def agreed(stop: StopRequest, number: int) -> int | None:
+    """The signal that any of ``number`` processes has received, so that all stop at the same step."""
+    if number > 1:
+        from accelerate.utils import gather_object
 
-    All processes get as many, because DDP reduces the gradients of all of them together. Where the parts do not divide
-    evenly, a process gets the first part again, which does not count there.
+        stop.number = next((signal for signal in gather_object([stop.number]) if signal is not None), None)
+    return stop.number
+
+
+def local_share(items: Sequence[ItemT], accelerator: Accelerator) -> list[tuple[ItemT, bool]]:
+    """The items that this process computes, and whether each counts.
+
+    All processes get as many, because DDP reduces the gradients of all of them together. Where the items do not divide
+    evenly, a process gets the first item again, which does not count there.
     """
-    if not parts:
-        return []
-    number = accelerator.num_processes
-    own = [(part, True) for part in parts[accelerator.process_index :: number]]
-    return own + [(parts[0], False)] * (-(-len(parts) // number) - len(own))
+    number: int = accelerator.num_processes
+    share = [(item, True) for item in items[accelerator.process_index :: number]]
+    missing = -(-len(items) // number) - len(share)
+    return share + [(item, False) for item in items[:1]] * missing

@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import importlib.util
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,6 @@ from engine.task import Task
 from engine.tasks.registry import check_verifiers, load_task, task_named
 from engine.tasks.simple import RewardTask
 from grpo_training.cli.entry import collect_usually
-from grpo_training.cli.terminal_text import say
 from grpo_training.runs.folder import found_run
 from grpo_training.runs.run import TrainingRun
 from grpo_training.serve.model_folder import weights_digest
@@ -37,17 +36,15 @@ from grpo_training.train.processes import (
     is_first_process,
     join_processes,
     number_of_processes,
+    say_once,
 )
 from grpo_training.view.training_page import write_page
 
 if TYPE_CHECKING:
     from grpo_training.train.models.export import TrainingResult
 
-_PACKAGES = {
-    "offline": ("torch", "transformers", "peft", "accelerate"),
-    "sft": ("torch", "transformers", "peft", "accelerate"),
-    "online": ("torch", "transformers", "peft", "accelerate", "trl", "datasets"),
-}
+_PACKAGES = ("torch", "transformers", "peft", "accelerate")
+_ONLINE_PACKAGES = ("trl", "datasets")
 
 
 def train_grpo(config: GRPOTrainingConfig) -> int:
@@ -75,7 +72,8 @@ def check_packages(config: GRPOTrainingConfig) -> None:
     Raises:
         ConfigurationError: some are missing.
     """
-    needed = (*_PACKAGES[config.mode], *(["vllm"] if config.use_vllm else []))
+    online = _ONLINE_PACKAGES if config.mode == "online" else ()
+    needed = (*_PACKAGES, *online, *(["vllm"] if config.use_vllm else []))
     missing = [name for name in needed if importlib.util.find_spec(name) is None]
     if missing:
         raise ConfigurationError(
@@ -95,11 +93,10 @@ def _with_installed_optimizer(config: GRPOTrainingConfig) -> GRPOTrainingConfig:
     """With ``adamw_torch`` in place of ``adamw_8bit`` where bitsandbytes is missing: only the memory differs."""
     if config.optim != "adamw_8bit" or importlib.util.find_spec("bitsandbytes") is not None:
         return config
-    if is_first_process():
-        say(
-            "optim adamw_8bit: bitsandbytes is not installed, so adamw_torch is used, which needs more memory. "
-            f"{install_command('8bit')}"
-        )
+    say_once(
+        "optim adamw_8bit: bitsandbytes is not installed, so adamw_torch is used, which needs more memory. "
+        f"{install_command('8bit')}"
+    )
     return config.model_copy(update={"optim": "adamw_torch"})
 
 
@@ -121,12 +118,10 @@ def _train_on_stored(config: GRPOTrainingConfig) -> int:
         return 0
     samples = fingerprint([*data.groups, *data.validation, data.teacher])[:16]
     facts = {"model": weights_digest(config.model_name_or_path), "samples": samples}
-    _say_loading(config)
+    say_once(f"loading {config.model_name_or_path}")  # and the trainer: this takes seconds
     from grpo_training.train.offline.loop import train_offline
 
-    return _train_in_run_directory(
-        config, facts, lambda folder: train_offline(config, data.groups, data.validation, data.teacher, folder)
-    )
+    return _train_in_run_directory(config, facts, lambda folder: train_offline(config, data, folder))
 
 
 def _train_online(config: GRPOTrainingConfig) -> int:
@@ -152,20 +147,15 @@ def _train_online(config: GRPOTrainingConfig) -> int:
         chat = [message.model_dump() for message in messages_of(problems[0], config.prompt_style, prompts)]
         print_prompt(str(tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)))
         return 0
-    facts = {"model": weights_digest(config.model_name_or_path), "problems": _problems_digest(problems)}
+    problems_digest = hashlib.sha256("".join(problem.model_dump_json() for problem in problems).encode()).hexdigest()
+    facts = {"model": weights_digest(config.model_name_or_path), "problems": problems_digest[:16]}
     facts |= {} if config.reward is None else {"reward": reward_digest(config.reward)}
-    _say_loading(config)
+    say_once(f"loading {config.model_name_or_path}")  # and the trainer: this takes seconds
     from grpo_training.train.online.loop import train_online
 
     return _train_in_run_directory(
         config, facts, lambda folder: train_online(config, problems, folder, prompts=prompts)
     )
-
-
-def _say_loading(config: GRPOTrainingConfig) -> None:
-    """Say what takes the next seconds: the import of the trainer and its model."""
-    if is_first_process():
-        say(f"loading {config.model_name_or_path}")
 
 
 def _online_problems(
@@ -174,24 +164,18 @@ def _online_problems(
     """The problems of an online training, and the prompts of those that are used as they stand."""
     task = load_task(config.task) if config.task is not None else task_with_settings(config.reward_settings)
     # A path is never taken for the name of a dataset.
-    place = str(config.dataset_path and config.dataset_path.absolute()) if config.dataset is None else config.dataset
-    is_path = config.dataset is None or Path(place).expanduser().exists()
-    if task is None and is_path:
+    source = str(config.dataset_path and config.dataset_path.absolute()) if config.dataset is None else config.dataset
+    if task is None and (config.dataset is None or Path(source).expanduser().exists()):
         by_task = None if reward is None or isinstance(reward, RewardTask | BatchReward) else reward
-        loaded = load_prompts(
-            place,
-            scored_by=by_task,
-            by_function=by_task is not reward,
-            max_problems=config.max_problems,
-        )
+        loaded = load_prompts(source, by_task, by_function=by_task is not reward, max_problems=config.max_problems)
         if loaded is not None and reward is None:
             raise InputError(
-                f"The rows of {place} are prompts without an answer, so no task can score the replies",
+                f"The rows of {source} are prompts without an answer, so no task can score the replies",
                 fix="Pass --reward FILE.py:FUNCTION, or --task NAME if a task reads these rows.",
             )
         if loaded is not None:
             return loaded
-    return load_problems(place, max_problems=config.max_problems, task=task), {}
+    return load_problems(source, max_problems=config.max_problems, task=task), {}
 
 
 def _train_in_run_directory(
@@ -219,7 +203,11 @@ def _train_in_run_directory(
         page = write_page(config.output_dir)
         manifest.finish()
         exit_code_of_the_first(0)
-    _print_result(result, page)
+    print(f"trained {result.steps} steps in {result.seconds:.0f} s")
+    for name, path in (("adapter", result.adapter), ("merged model", result.merged), ("curves", page)):
+        if path is not None:
+            print(f"  {name:13} {path}")
+    print(f"  serve it      python -m grpo_training.serve --model {result.merged}")
     return 0
 
 
@@ -243,18 +231,3 @@ def _explained_full_memory(config: GRPOTrainingConfig) -> Iterator[None]:
             "--gradient-checkpointing. Offline, the same training goes on from its last checkpoint with them; online "
             "pass --fresh. Otherwise lower max_seq_length, or use --load-in-4bit or a smaller model.",
         ) from error
-
-
-def _print_result(result: TrainingResult, page: Path | None) -> None:
-    print(f"trained {result.steps} steps in {result.seconds:.0f} s")
-    for name, path in (("adapter", result.adapter), ("merged model", result.merged), ("curves", page)):
-        if path is not None:
-            print(f"  {name:13} {path}")
-    print(f"  serve it      python -m grpo_training.serve --model {result.merged}")
-
-
-def _problems_digest(problems: Iterable[Problem]) -> str:
-    digest = hashlib.sha256()
-    for problem in problems:
-        digest.update(problem.model_dump_json().encode())
-    return digest.hexdigest()[:16]

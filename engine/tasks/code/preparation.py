@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from engine.contract.datasets import DataPreparation
 from engine.errors import ConfigurationError
@@ -18,26 +18,20 @@ from engine.tasks.code.problems import row_of
 from engine.tasks.code.testing.report import Report
 
 
-class CodeOptions(BaseModel):
-    """The flags of ``prepare_data`` that concern programming problems."""
-
-    apps_difficulty: Literal["all", "introductory", "interview", "competition"] = Field(
-        "all", description="which problems of APPS"
-    )
-    skip_apps: bool = Field(False, description="MBPP only")
-    public_tests: int = Field(1, ge=0, description="tests of an MBPP problem that its prompt shows")
-
-
-class CodePreparation(DataPreparation[CodeOptions]):
+class CodePreparation(DataPreparation):
     """Keeps a problem if its reference passes every test in half the time, and a program that does nothing fails."""
 
-    options = CodeOptions
+    apps_difficulty: Literal["all", "introductory", "interview", "competition"] = Field(
+        default="all", description="which problems of APPS"
+    )
+    skip_apps: bool = Field(default=False, description="MBPP only")
+    public_tests: int = Field(default=1, ge=0, description="tests of an MBPP problem that its prompt shows")
 
-    def datasets(self, options: CodeOptions) -> Mapping[str, str]:
+    def datasets(self) -> Mapping[str, str]:
         """The training splits of MBPP and APPS. The official test splits are left for evaluation."""
-        names = {f"mbpp?public_tests={options.public_tests}": ""}
-        if not options.skip_apps:
-            difficulty = "" if options.apps_difficulty == "all" else f":{options.apps_difficulty}"
+        names = {f"mbpp?public_tests={self.public_tests}": ""}
+        if not self.skip_apps:
+            difficulty = "" if self.apps_difficulty == "all" else f":{self.apps_difficulty}"
             names[f"apps{difficulty}"] = "--skip_apps"
         return names
 

@@ -6,41 +6,43 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from engine.llm.client import LLMClient
+from engine.api_manager import ApiManager
 from engine.records import Problem
 from grpo_training.selector.data.items import people_of
 from grpo_training.selector.data.prompts import ShotPrompts
 from grpo_training.selector.settings import InferSettings, RewardsSettings
 from grpo_training.selector.vqa import is_same_answer, own_part, short_answer, vqa_accuracy
+from grpo_training.serve.endpoints import open_client
 
 _AT_ONCE = 256
 """Prompts that are built at a time; with images each takes megabytes."""
 
 
 async def ask_with_shots(
-    client: LLMClient,
     settings: RewardsSettings | InferSettings,
+    manager: ApiManager,
     prompts: ShotPrompts,
     asked: Sequence[tuple[int, Sequence[int]]],
 ) -> list[str]:
     """The completions of an endpoint. Stored replies are used again.
 
     Args:
-        client: of the endpoint.
         settings: role and length of a reply.
+        manager: of the endpoint.
         prompts: make the prompts.
         asked: query and shots of each prompt.
 
     Raises:
         IncompleteRunError: a request was not answered.
     """
-
-    async def ask(query: int, shots: Sequence[int]) -> str:
-        return (await prompts.completion(client, settings.role, shots, query, settings.max_tokens)).text
-
     texts: list[str] = []
-    for start in range(0, len(asked), _AT_ONCE):
-        texts += await asyncio.gather(*(ask(query, shots) for query, shots in asked[start : start + _AT_ONCE]))
+    async with open_client(settings, manager) as client:
+
+        async def ask(query: int, shots: Sequence[int]) -> str:
+            return (await prompts.completion(client, settings.role, shots, query, settings.max_tokens)).text
+
+        for start in range(0, len(asked), _AT_ONCE):
+            texts += await asyncio.gather(*(ask(*prompt) for prompt in asked[start : start + _AT_ONCE]))
     return texts
 
 

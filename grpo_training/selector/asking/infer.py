@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from engine.api_manager import ApiManager
 from engine.errors import InputError
 from engine.records import Problem
 from engine.statistics.paired import clustered_share, paired_difference
@@ -27,7 +26,6 @@ from grpo_training.selector.data.sources import embed_as
 from grpo_training.selector.model.checkpoint import load_model
 from grpo_training.selector.model.pointer import PointerSelector
 from grpo_training.selector.settings import InferSettings
-from grpo_training.serve.endpoints import open_client
 
 _BEAM = 5
 
@@ -67,7 +65,12 @@ def infer(settings: InferSettings, clock: Callable[[], float] = time.monotonic) 
     table = _table(settings, [*shots, *queries], images)
     same = _rows_of_queries(shots, queries)
     chosen = {count: _ways(settings, selectors, table, len(shots), same, count, clock) for count in settings.shot_nums}
-    asyncio.run(_ask_all(settings, manager, ShotPrompts([*shots, *queries], images), len(shots), chosen))
+    ways = [way for by_way in chosen.values() for way in by_way.values()]
+    asked = [(len(shots) + number, ids) for way in ways for number, ids in enumerate(way.shots)]
+    prompts = ShotPrompts([*shots, *queries], images)
+    replies = iter(asyncio.run(ask_with_shots(settings, manager, prompts, asked)))
+    for way in ways:
+        way.accuracy = {query.id: [score(query, next(replies))] for query in queries}
     metrics, lines = {}, []
     first, *later = selectors
     for count, by_way in chosen.items():
@@ -87,9 +90,9 @@ def infer(settings: InferSettings, clock: Callable[[], float] = time.monotonic) 
 
 def _rows_of_queries(shots: Sequence[Problem], queries: Sequence[Problem]) -> dict[int, int]:
     """Query -> its own row among the shots, by id and text: with its answer in the prompt it would be no test."""
-    place = {(shot.id, shot.text): number for number, shot in enumerate(shots)}
+    row_of = {(shot.id, shot.text): number for number, shot in enumerate(shots)}
     keys = ((query.id, query.text) for query in queries)
-    return {number: place[key] for number, key in enumerate(keys) if key in place}
+    return {number: row_of[key] for number, key in enumerate(keys) if key in row_of}
 
 
 def _selectors(checkpoints: Sequence[Path], version: str | None) -> dict[str, PointerSelector]:
@@ -129,13 +132,13 @@ def _key(name: str) -> str:
 
 
 def _shown(figures: Mapping[str, Any], names: Sequence[str]) -> str:
-    parts = [f"{figures['accuracy']:5.1f} %"]
+    texts = [f"{figures['accuracy']:5.1f} %"]
     for name in names:
         gain, low, high = (figures[f"{_key(name)}{end}"] for end in ("", "_low", "_high"))
         interval = "" if low is None else f" [{low:+z.1f}, {high:+z.1f}]"
-        parts.append(f"{gain:+z.1f}{interval} against {name}")
-    parts.append(f"{figures['choosing_ms_per_query']:.1f} ms per query to choose")
-    return "  ".join(parts)
+        texts.append(f"{gain:+z.1f}{interval} against {name}")
+    texts.append(f"{figures['choosing_ms_per_query']:.1f} ms per query to choose")
+    return "  ".join(texts)
 
 
 def _table(settings: InferSettings, problems: Sequence[Problem], images: Sequence[Path]) -> EmbeddingTable:
@@ -184,21 +187,3 @@ def _ways(
         sequences = choose_shots(model, groups, table, count, _BEAM)
         ways[name] = _Way([ranked[0][0] for ranked in sequences], pooling_s + clock() - began)
     return ways
-
-
-async def _ask_all(
-    settings: InferSettings,
-    manager: ApiManager,
-    prompts: ShotPrompts,
-    shots: int,
-    chosen: Mapping[int, Mapping[str, _Way]],
-) -> None:
-    """Fill in the accuracies of all ways of choosing."""
-    async with open_client(settings, manager) as client:
-        for by_way in chosen.values():
-            for way in by_way.values():
-                asked = [(shots + number, ids) for number, ids in enumerate(way.shots)]
-                replies = await ask_with_shots(client, settings, prompts, asked)
-                for (query, _), reply in zip(asked, replies, strict=True):
-                    problem = prompts.problems[query]
-                    way.accuracy[problem.id] = [score(problem, reply)]

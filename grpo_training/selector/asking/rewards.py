@@ -8,7 +8,6 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from engine.api_manager import ApiManager
 from engine.errors import InputError
 from engine.storage.append_log import replace_file
 from grpo_training.selector.asking.answers import ask_with_shots, measurements
@@ -21,7 +20,6 @@ from grpo_training.selector.data.prompts import ShotPrompts
 from grpo_training.selector.data.sources import load_embeddings
 from grpo_training.selector.model.checkpoint import load_model
 from grpo_training.selector.settings import RewardsSettings
-from grpo_training.serve.endpoints import open_client
 
 Candidates = dict[tuple[int, ...], str]
 """Shots of a sequence -> how it was made, the first way that made it."""
@@ -47,7 +45,7 @@ def measure_rewards(settings: RewardsSettings) -> int:
     candidates = candidates_of(settings, groups)
     asked = [(group.query, shots) for group, made in zip(groups, candidates, strict=True) for shots in made]
     print(f"{len(groups)} queries, {len(asked)} sequences", flush=True)
-    replies = iter(asyncio.run(_ask(settings, manager, ShotPrompts(problems, images), asked)))
+    replies = iter(asyncio.run(ask_with_shots(settings, manager, ShotPrompts(problems, images), asked)))
     entries: dict[str, Any] = {"_meta": {"vqa_model": endpoint.model, "dataset": settings.dataset}}
     with_spread = 0
     for group, made in zip(groups, candidates, strict=True):
@@ -87,10 +85,3 @@ def candidates_of(settings: RewardsSettings, groups: Sequence[ShotGroup]) -> lis
         for _ in range(settings.random):
             made.setdefault(tuple(rng.sample(group.pool, min(usual, len(group.pool)))), "random")
     return candidates
-
-
-async def _ask(
-    settings: RewardsSettings, manager: ApiManager, prompts: ShotPrompts, asked: Sequence[tuple[int, Sequence[int]]]
-) -> list[str]:
-    async with open_client(settings, manager) as client:
-        return await ask_with_shots(client, settings, prompts, asked)

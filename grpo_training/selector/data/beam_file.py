@@ -22,6 +22,8 @@ from grpo_training.selector.data.groups import ScoredSequence, ShotGroup
 
 POOL_KEYS = ("candidate_pool_ids", "candidate_pool_indices")
 _QUERY = re.compile(r"-?[0-9]{1,4000}")
+Entry = tuple[int, list[ScoredSequence], tuple[int, ...] | None]
+"""A query with its sequences and its pool, if it has one."""
 _UNSCORED = ("fallback", "error")
 """Values of ``vqa_eval_mode`` whose score is not that of the official metric."""
 
@@ -76,7 +78,7 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def groups_of_beams(
-    data: Mapping[str, Any], place: str, *, beam_size: int | None = 5, pool_size: int = 64
+    data: Mapping[str, Any], source: str, *, beam_size: int | None = 5, pool_size: int = 64
 ) -> list[ShotGroup]:
     """The groups of a beam file's object.
 
@@ -85,13 +87,13 @@ def groups_of_beams(
 
     Args:
         data: the object.
-        place: named in errors.
+        source: named in errors.
         beam_size: beams of a query that are used, the first ones; None: all.
         pool_size: size of a pool that is filled.
     """
-    read: list[tuple[int, list[ScoredSequence], tuple[int, ...] | None]] = []
-    for query, entry in _queries(data, place):
-        where = f"{place}, query {query}"
+    entries: list[Entry] = []
+    for query, entry in _queries(data, source):
+        where = f"{source}, query {query}"
         beams, scores = _list(entry, "id_list", where), _list(entry, "score_list", where)
         if len(beams) != len(scores):
             raise InputError(f"{where}: {len(beams)} entries in id_list, {len(scores)} in score_list")
@@ -101,20 +103,20 @@ def groups_of_beams(
             if not ids or ids[-1] != query:
                 raise InputError(f"{where}, beam {number}: the last id must be the query's own, got {list(ids)}")
             sequences.append(ScoredSequence(ids[:-1], _number(score, f"{where}, score {number}")))
-        read.append((query, sequences[:beam_size], pool))
-    return _with_pools(read, pool_size)
+        entries.append((query, sequences[:beam_size], pool))
+    return _with_pools(entries, pool_size)
 
 
-def groups_of_rewards(data: Mapping[str, Any], place: str, *, pool_size: int = 64) -> list[ShotGroup]:
+def groups_of_rewards(data: Mapping[str, Any], source: str, *, pool_size: int = 64) -> list[ShotGroup]:
     """The groups of a reward file's object.
 
     An entry has ``pointer_candidates``; a candidate has ``pointer``, the ids of its shots (positions in the pool if
     ``pointer_global`` is there too), and ``vqa_correct`` and ``vqa_acc_score``, whose sum is the reward. Candidates
     whose scoring failed are left out.
     """
-    read: list[tuple[int, list[ScoredSequence], tuple[int, ...] | None]] = []
-    for query, entry in _queries(data, place):
-        where = f"{place}, query {query}"
+    entries: list[Entry] = []
+    for query, entry in _queries(data, source):
+        where = f"{source}, query {query}"
         pool = _pool_of(entry, where)
         sequences = []
         for number, candidate in enumerate(_list(entry, "pointer_candidates", where), 1):
@@ -135,8 +137,8 @@ def groups_of_rewards(data: Mapping[str, Any], place: str, *, pool_size: int = 6
             accuracy = _number(candidate["vqa_acc_score"], f"{at}, vqa_acc_score")
             correct = _number(candidate.get("vqa_correct") or 0, f"{at}, vqa_correct")
             sequences.append(ScoredSequence(shots, correct + accuracy))
-        read.append((query, sequences, pool))
-    return _with_pools(read, pool_size)
+        entries.append((query, sequences, pool))
+    return _with_pools(entries, pool_size)
 
 
 def _shots_of(candidate: Mapping[str, Any], pool: tuple[int, ...] | None, at: str) -> tuple[int, ...]:
@@ -145,8 +147,8 @@ def _shots_of(candidate: Mapping[str, Any], pool: tuple[int, ...] | None, at: st
         return pointer
     shots = _ids(candidate["pointer_global"], at)
     if pool is not None:
-        wrong = [place for place in pointer if not 0 <= place < len(pool)]
-        if wrong or tuple(pool[place] for place in pointer) != shots:
+        wrong = [position for position in pointer if not 0 <= position < len(pool)]
+        if wrong or tuple(pool[position] for position in pointer) != shots:
             raise InputError(
                 f"{at}: pointer and pointer_global name different shots",
                 why=f"Positions {list(pointer)} of the pool are not the ids {list(shots)}.",
@@ -154,14 +156,14 @@ def _shots_of(candidate: Mapping[str, Any], pool: tuple[int, ...] | None, at: st
     return shots
 
 
-def _with_pools(read: Sequence[tuple[int, list[ScoredSequence], tuple[int, ...] | None]], size: int) -> list[ShotGroup]:
+def _with_pools(entries: Sequence[Entry], size: int) -> list[ShotGroup]:
     """Groups in the order of their ids. A missing pool is the query's own shots and others of the file, by chance."""
-    known = sorted({shot for _, sequences, _ in read for sequence in sequences for shot in sequence.shots})
+    shots = sorted({shot for _, sequences, _ in entries for sequence in sequences for shot in sequence.shots})
     groups = []
-    for query, sequences, pool in read:
+    for query, sequences, pool in entries:
         if pool is None:
             chosen = {shot for sequence in sequences for shot in sequence.shots}
-            others = [shot for shot in known if shot not in chosen and shot != query]
+            others = [shot for shot in shots if shot not in chosen and shot != query]
             count = max(0, min(size - len(chosen), len(others)))
             filled = random.Random(f"pool:{query}").sample(others, count)  # noqa: S311 - not for cryptography
             pool = tuple(sorted([*chosen, *filled]))
@@ -170,13 +172,13 @@ def _with_pools(read: Sequence[tuple[int, list[ScoredSequence], tuple[int, ...] 
     return sorted(groups, key=lambda group: group.query)
 
 
-def _queries(data: Mapping[str, Any], place: str) -> list[tuple[int, Mapping[str, Any]]]:
+def _queries(data: Mapping[str, Any], source: str) -> list[tuple[int, Mapping[str, Any]]]:
     queries = [(int(key), entry) for key, entry in data.items() if _QUERY.fullmatch(key)]
     for query, entry in queries:
         if not isinstance(entry, dict):
-            raise InputError(f"{place}, query {query}: expected an object, got {type(entry).__name__}")
+            raise InputError(f"{source}, query {query}: expected an object, got {type(entry).__name__}")
     if not queries:
-        raise InputError(f"{place} has no query", why="The keys of its queries are their ids, as text.")
+        raise InputError(f"{source} has no query", why="The keys of its queries are their ids, as text.")
     return queries
 
 

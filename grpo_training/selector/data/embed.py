@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import io
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
+from engine.storage.append_log import replace_file
 from grpo_training.selector.data.embedders import embedded
-from grpo_training.selector.data.embeddings import EmbeddingTable, write_embeddings
+from grpo_training.selector.data.embeddings import EmbeddingTable
 from grpo_training.selector.data.images import image_paths
 from grpo_training.selector.data.items import load_items
 from grpo_training.selector.settings import EmbedSettings
@@ -24,15 +29,32 @@ def embed_dataset(settings: EmbedSettings) -> int:
     problems = load_items(settings.dataset)
     modality, items = "text", [problem.text for problem in problems]
     if settings.images is not None:
-        paths = image_paths(problems, settings.images, settings.images_dir, settings.dataset)
-        modality, items = "image", [str(path) for path in paths]
+        modality, items = "image", [str(path) for path in image_paths(settings, problems, settings.dataset)]
     embed_items(settings.embedding_model, items, modality, settings.output_dir)
     print(f"{len(items)} {modality}s: {settings.output_dir / FILES[modality]}")
     return 0
 
 
 def embed_items(model: str, items: Sequence[str], modality: str, folder: Path) -> EmbeddingTable:
-    """Embed texts, or image files, and write the file of the modality into a folder."""
+    """Embed texts, or image files; write the file of the modality into a folder, and JSON that tells how beside it.
+
+    Args:
+        model: what :func:`grpo_training.selector.data.embedders.open_embedder` makes the embedder from.
+        items: texts, or paths of image files.
+        modality: of the items, ``text`` or ``image``.
+        folder: is made.
+    """
     table = embedded(model, items, images=modality == "image")
-    write_embeddings(folder / FILES[modality], table.rows(range(len(items))).numpy(), model, modality)
+    buffer, source = io.BytesIO(), Path(model).expanduser()
+    np.save(buffer, table.rows(range(len(items))).numpy(), allow_pickle=False)
+    record = {
+        "model": str(source.absolute()) if source.is_dir() or ".py:" in model else model,
+        "modality": modality,
+        "items": len(items),
+        "dimensions": table.dimensions,
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / FILES[modality]
+    replace_file(path.with_suffix(".json"), json.dumps(record, indent=2).encode() + b"\n")
+    replace_file(path, buffer.getvalue())
     return table

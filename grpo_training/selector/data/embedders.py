@@ -54,7 +54,7 @@ class HashingEmbedder:
         rows = np.zeros((len(texts), _HASHING_DIMENSIONS), dtype=np.float32)
         for row, text in zip(rows, texts, strict=True):
             words = _WORD.findall(text.casefold())
-            pairs = [f"{one} {other}" for one, other in itertools.pairwise(words)]
+            pairs = [f"{first} {second}" for first, second in itertools.pairwise(words)]
             for token, count in Counter((*words, *pairs)).items():
                 number = int.from_bytes(hashlib.blake2b(token.encode(), digest_size=8).digest(), "big")
                 row[(number >> 1) % _HASHING_DIMENSIONS] += math.sqrt(count) * (1 if number & 1 else -1)
@@ -82,10 +82,10 @@ class ClipEmbedder:
         from transformers import AutoProcessor, CLIPModel  # an optional package, and slow to import
 
         folder = Path(model).expanduser()
-        place = str(folder) if folder.is_dir() else model
+        source = str(folder) if folder.is_dir() else model
         try:
-            self._model = CLIPModel.from_pretrained(place).eval()
-            self._processor = AutoProcessor.from_pretrained(place)
+            self._model = CLIPModel.from_pretrained(source).eval()
+            self._processor = AutoProcessor.from_pretrained(source)
         except (OSError, ValueError) as error:
             raise ConfigurationError(
                 f"Cannot load the CLIP model {model}",
@@ -104,12 +104,12 @@ class ClipEmbedder:
         Raises:
             InputError: a file is no image.
         """
-        parts = []
+        batches = []
         for start in range(0, len(paths), _BATCH):
             images = [_open_image(Path(path)) for path in paths[start : start + _BATCH]]
             inputs = self._processor.image_processor(images, return_tensors="pt")
-            parts.append(self._normalised(self._model.get_image_features, inputs))
-        return np.concatenate(parts)
+            batches.append(self._normalised(self._model.get_image_features, inputs))
+        return np.concatenate(batches)
 
     def _normalised(self, features: Callable[..., Any], inputs: Any) -> Array:
         with torch.no_grad():
@@ -140,8 +140,8 @@ def open_embedder(name: str) -> TextEmbedder:
         InputError: an own one is not there, or embeds nothing.
     """
     if ".py:" in name:
-        made = load_object(name)
-        embedder = made() if callable(made) else made
+        maker = load_object(name)
+        embedder = maker() if callable(maker) else maker
         if not isinstance(embedder, TextEmbedder):
             raise InputError(f"{name} is no encoder", fix="It needs `embed(texts)` with one row per text.")
         return embedder

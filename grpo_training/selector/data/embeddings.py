@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,6 @@ import torch
 from torch import Tensor
 
 from engine.errors import InputError, MissingInputError
-from engine.storage.append_log import replace_file
 
 Array = np.ndarray[Any, Any]
 
@@ -97,34 +94,15 @@ def load_table(path: Path) -> EmbeddingTable:
         raise InputError(f"Cannot read the embeddings {path}", why=f"{type(error).__name__}: {error}") from error
 
 
-def mean_of_normalised(*parts: EmbeddingTable) -> EmbeddingTable:
-    """The L2-normalised mean of L2-normalised embeddings of the same items, such as those of image and text."""
-    ids = range(len(parts[0]))
-    if {(len(table), table.dimensions) for table in parts} != {(len(parts[0]), parts[0].dimensions)}:
-        raise InputError(f"The embeddings differ in shape: {', '.join(f'{len(o)} x {o.dimensions}' for o in parts)}")
-    normalised = [torch.nn.functional.normalize(table.rows(list(ids)), dim=-1) for table in parts]
+def mean_of_normalised(*tables: EmbeddingTable) -> EmbeddingTable:
+    """The L2-normalised mean of L2-normalised embeddings of the same items, such as image and text; one as it is."""
+    if len(tables) == 1:
+        return tables[0]
+    ids = range(len(tables[0]))
+    if {(len(table), table.dimensions) for table in tables} != {(len(tables[0]), tables[0].dimensions)}:
+        raise InputError(
+            f"The embeddings differ in shape: {', '.join(f'{len(table)} x {table.dimensions}' for table in tables)}"
+        )
+    normalised = [torch.nn.functional.normalize(table.rows(list(ids)), dim=-1) for table in tables]
     mean = torch.stack(normalised).mean(0)
     return EmbeddingTable(torch.nn.functional.normalize(mean, dim=-1).numpy())
-
-
-def write_embeddings(path: Path, rows: Array, model: str, modality: str) -> None:
-    """Write embeddings as a ``.npy`` file, and beside it a JSON file that tells how they were made.
-
-    Args:
-        path: the ``.npy`` file.
-        rows: (N, d).
-        model: what :func:`grpo_training.selector.data.embedders.open_embedder` makes the embedder from.
-        modality: of the items, ``text`` or ``image``.
-    """
-    buffer = io.BytesIO()
-    np.save(buffer, rows.astype(np.float32), allow_pickle=False)
-    folder = Path(model).expanduser()
-    record = {
-        "model": str(folder.absolute()) if folder.is_dir() or ".py:" in model else model,
-        "modality": modality,
-        "items": rows.shape[0],
-        "dimensions": rows.shape[1],
-    }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(path.with_suffix(".json"), json.dumps(record, indent=2).encode() + b"\n")
-    replace_file(path, buffer.getvalue())

@@ -15,24 +15,24 @@ _MOST_MB = 5
 _TYPES = {b"\x89PNG\r\n\x1a\n": "png", b"\xff\xd8\xff": "jpeg", b"GIF8": "gif"}
 
 
-def image_paths(problems: Sequence[Problem], column: str, folder: Path, dataset: str) -> list[Path]:
-    """The image file of each problem.
+def image_paths(settings: ImageSettings, problems: Sequence[Problem], dataset: str) -> list[Path]:
+    """The image file of each problem; none without a column of images.
 
     Args:
+        settings: the column and the folder.
         problems: of one dataset.
-        column: of the rows, with the path of the image.
-        folder: that the paths are relative to.
         dataset: named in errors.
 
     Raises:
         InputError: a row has no image.
     """
-    paths = []
-    for number, problem in enumerate(problems):
+    paths: list[Path] = []
+    column = settings.images or ""
+    for number, problem in enumerate(problems if column else ()):
         name = problem.meta.get(column)
         if not isinstance(name, str) or not name:
             raise InputError(f"{dataset}, row {number} ({problem.id}): no image in {column!r}")
-        paths.append(folder / name)
+        paths.append(settings.images_dir / name)
     return paths
 
 
@@ -42,12 +42,10 @@ def checked_images(settings: ImageSettings, problems: Sequence[Problem], dataset
     Raises:
         InputError: an image is missing, too large or of a type that is not sent; or a text has the mark of an image.
     """
-    if settings.images is None:
-        return []
-    paths = image_paths(problems, settings.images, settings.images_dir, dataset)
+    paths = image_paths(settings, problems, dataset)
     for path in dict.fromkeys(paths):
         data_url(path)
-    for problem in problems:
+    for problem in problems if paths else ():
         if IMAGE_MARK in problem.text or IMAGE_MARK in problem.answer:
             raise InputError(f"{problem.id}: its text has U+FFFC, which marks the place of an image in a prompt")
     return paths

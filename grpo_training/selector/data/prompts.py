@@ -30,8 +30,8 @@ class ShotPrompts:
         """A question with its short answer for each shot, then the question of the query; images have their marks."""
         mark = IMAGE_MARK if self.images else ""
         answered = (self.problems[shot] for shot in shots)
-        parts = [f"{mark}Question:{shot.text} Short answer:{shot.answer}\n" for shot in answered]
-        return "".join(parts) + f"{mark}Question:{self.problems[query].text} Short answer:"
+        examples = [f"{mark}Question:{shot.text} Short answer:{shot.answer}\n" for shot in answered]
+        return "".join(examples) + f"{mark}Question:{self.problems[query].text} Short answer:"
 
     async def completion(
         self, client: LLMClient, role: str, shots: Sequence[int], query: int, max_tokens: int, given: str = ""

@@ -32,32 +32,29 @@ def record_of(
     Raises:
         InputError: nothing names them, or they are of another modality than the flag says or the checkpoint records.
     """
-    parts: dict[Path, dict[str, str | None]] = {}
-    if settings.embeddings is not None:
-        parts[settings.embeddings] = _made(settings.embeddings)
-    elif settings.img_emb is not None and settings.text_emb is not None:
-        parts[settings.img_emb] = _made(settings.img_emb, "image")
-        parts[settings.text_emb] = _made(settings.text_emb, "text")
-    elif recorded and recorded.get("files"):
+    named = {settings.embeddings: None, settings.img_emb: "image", settings.text_emb: "text"}
+    files = [(path, modality) for path, modality in named.items() if path is not None]
+    if not files and recorded and recorded.get("files"):
         return dict(recorded)
-    else:
+    if not files:
         raise InputError(
             "The embeddings are not known",
             why="No flag names them, and there is no checkpoint that records them.",
             fix="Pass --embeddings FILE, or --img-emb and --text-emb.",
         )
+    parts = [_made(path, modality) for path, modality in files]
     before = [part["modality"] for part in (recorded or {}).get("parts", ())]
-    now = [part["modality"] for part in parts.values()]
+    now = [part["modality"] for part in parts]
     if before and None not in (*before, *now) and before != now:
         raise InputError(
             f"{checkpoint} was trained on other embeddings",
             why=f"It was trained on those of: {', '.join(before)}; these are of: {', '.join(map(str, now))}.",
             fix="Pass embeddings of the same model and modality.",
         )
-    return {"files": [str(path.absolute()) for path in parts], "parts": list(parts.values())}
+    return {"files": [str(path.absolute()) for path, _ in files], "parts": parts}
 
 
-def _made(path: Path, modality: str | None = None) -> dict[str, str | None]:
+def _made(path: Path, modality: str | None) -> dict[str, str | None]:
     """What made the embeddings of a file, by the JSON file beside it; None for what it does not tell.
 
     Args:
@@ -79,7 +76,7 @@ def load_embeddings(record: Mapping[str, Any]) -> EmbeddingTable:
         MissingInputError: a file is not there.
         InputError: it cannot be read.
     """
-    return _mean([load_table(Path(path)) for path in record["files"]])
+    return mean_of_normalised(*(load_table(Path(path)) for path in record["files"]))
 
 
 def embed_as(
@@ -112,15 +109,10 @@ def embed_as(
                 why="Without images a query cannot be embedded as in its training.",
                 fix="Pass --images COLUMN, which names the images of the rows.",
             )
-        if modality == "image":
-            tables.append(embedded(source, [str(path) for path in images], images=True))
-        else:
-            tables.append(embedded(source, [problem.text for problem in problems], images=False))
-    return _mean(tables)
-
-
-def _mean(tables: Sequence[EmbeddingTable]) -> EmbeddingTable:
-    return tables[0] if len(tables) == 1 else mean_of_normalised(*tables)
+        is_image = modality == "image"
+        items = [str(path) for path in images] if is_image else [problem.text for problem in problems]
+        tables.append(embedded(source, items, images=is_image))
+    return mean_of_normalised(*tables)
 
 
 def digest_of(record: Mapping[str, Any]) -> str:

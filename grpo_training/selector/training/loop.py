@@ -19,7 +19,7 @@ import torch
 from grpo_training.rl_math.losses import LossTerm
 from grpo_training.rl_math.metrics_log import MetricsLog, means, open_metrics
 from grpo_training.rl_math.progress import TrainingProgress
-from grpo_training.rl_math.schedules import AdaptiveKL, curriculum_top_k, lr_factor, rce_temperature
+from grpo_training.rl_math.schedules import AdaptiveKL, lr_factor, rce_temperature
 from grpo_training.rl_math.stopped import TrainingStoppedError
 from grpo_training.runs.stop_request import StopRequest
 from grpo_training.selector.data.embeddings import EmbeddingTable
@@ -107,7 +107,7 @@ class _Run:
         if self._stored is not None:
             self.progress = self._stored["progress"]
             task.model.load_state_dict(self._stored["model"])
-            self._kl.load_state_dict(self._stored["beta"])
+            self._kl.beta = self._stored["beta"]["beta"]
         task.model.to(_device())
 
     @property
@@ -198,12 +198,11 @@ class _Run:
             )
             return rce_step(task.model, batch, temperature)
         assert self._old is not None
-        top_k = curriculum_top_k(self.progress.epoch, settings.early_epochs, settings.early_top_k, None)
         return grpo_step(
             task.model,
             batch,
             self._old,
-            top_k=top_k,
+            top_k=settings.early_top_k if self.progress.epoch < settings.early_epochs else None,
             beta=self._kl.beta,
             epsilon=settings.clip_epsilon,
             temperature=self.progress.temperature,

@@ -62,8 +62,8 @@ def sft_step(model: PointerSelector, batch: Batch) -> LossTerm:
     """Mean cross-entropy of every step of every stored sequence."""
     logps_BNS = step_logps(model, batch)
     flat, mask = logps_BNS.flatten(0, 1), batch.step_mask_BNS.flatten(0, 1)
-    term = sft_loss(flat, mask, tokens=int(mask.sum()))
-    return LossTerm(term.loss, {"loss": float(term.loss.detach())})
+    loss = sft_loss(flat, mask, tokens=int(mask.sum()))
+    return LossTerm(loss, {"loss": float(loss.detach())})
 
 
 def rce_step(model: PointerSelector, batch: Batch, temperature: float) -> LossTerm:

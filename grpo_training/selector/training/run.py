@@ -32,12 +32,8 @@ def train_sft(settings: SftSettings) -> int:
     settings = TrainingRun(settings.output_dir).resumed(settings)
     groups, table, record = _data(settings, {})
     torch.manual_seed(settings.seed)
-    model = PointerSelector(
-        SelectorConfig(
-            d_model=table.dimensions,
-            **{name: getattr(settings, name) for name in _ARCHITECTURE},
-        )
-    )
+    architecture = {name: getattr(settings, name) for name in _ARCHITECTURE}
+    model = PointerSelector(SelectorConfig(d_model=table.dimensions, **architecture))
     phases = [Phase("sft", settings.epochs, settings.learning_rate)]
     split = split_groups(groups, settings.train_ratio, settings.seed)
     return _train(settings, TrainingTask(model, phases, *split, table, record, settings.learning_rate), {})
@@ -66,8 +62,12 @@ def post_train(settings: TrainSettings) -> int:
 
 
 def _train(settings: SftSettings | TrainSettings, task: TrainingTask, facts: dict[str, Any]) -> int:
-    for line in _plan(task, settings):
-        print(line)
+    equal = sum(len({sequence.reward for sequence in group.sequences}) < 2 for group in task.train)
+    print(f"queries           {len(task.train)} to train on, {len(task.held_out)} held out")
+    print(f"without spread    {equal} of {len(task.train)} queries: all their rewards are equal")
+    for phase in task.phases:
+        steps = steps_of(task, phase, settings.batch_size)
+        print(f"phase {phase.name:11} {phase.epochs} epochs, {steps} steps, learning rate {phase.learning_rate:g}")
     if settings.dry_run:
         _try_out(task, settings)
         return 0
@@ -137,16 +137,3 @@ def _with_sequence_rewards(
             sequences.append(dataclasses.replace(sequence, reward=sequence.reward + added))
         result.append(dataclasses.replace(group, sequences=tuple(sequences)))
     return result
-
-
-def _plan(task: TrainingTask, settings: SftSettings | TrainSettings) -> list[str]:
-    equal = sum(len({sequence.reward for sequence in group.sequences}) < 2 for group in task.train)
-    return [
-        f"queries           {len(task.train)} to train on, {len(task.held_out)} held out",
-        f"without spread    {equal} of {len(task.train)} queries: all their rewards are equal",
-        *(
-            f"phase {phase.name:11} {phase.epochs} epochs, {steps_of(task, phase, settings.batch_size)} steps, "
-            f"learning rate {phase.learning_rate:g}"
-            for phase in task.phases
-        ),
-    ]

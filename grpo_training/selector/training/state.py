@@ -55,7 +55,7 @@ def save_state(
         "model": model.state_dict(),
         "old": None if old is None else old.state_dict(),
         "optimizer": optimizer.state_dict(),
-        "beta": beta.state_dict(),
+        "beta": {"beta": beta.beta},
     }
     save_atomically(folder / STATE, content)
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 from grpo_training.train.data.samples import Sample
 
@@ -47,27 +48,20 @@ def collate(rows: Sequence[Sample], pad_token_id: int, *, mask_truncated: bool =
         pad_token_id: fills the padding of the input; the value is never read.
         mask_truncated: truncated rows get an empty mask.
     """
-    width = max(row.length for row in rows)
-    longest = max(len(row.completion_ids) for row in rows)
-    ids = torch.full((len(rows), width), pad_token_id)
-    attention = torch.zeros((len(rows), width), dtype=torch.long)
-    mask = torch.zeros((len(rows), longest), dtype=torch.bool)
-    old = torch.full((len(rows), longest), float("nan"))
+    ids = [torch.tensor(row.prompt_ids + row.completion_ids) for row in rows]
+    lengths = [len(row.completion_ids) for row in rows]
+    counts = [
+        torch.full((length,), not (mask_truncated and row.truncated)) for row, length in zip(rows, lengths, strict=True)
+    ]
+    unknown = float("nan")
+    old = [torch.tensor(row.old_logps or [unknown] * length) for row, length in zip(rows, lengths, strict=True)]
     numbers = {group_id: number for number, group_id in enumerate(dict.fromkeys(row.group_id for row in rows))}
-    for index, row in enumerate(rows):
-        length = len(row.completion_ids)
-        ids[index, : row.length] = torch.tensor(row.prompt_ids + row.completion_ids)
-        attention[index, : row.length] = 1
-        if not (mask_truncated and row.truncated):
-            mask[index, :length] = True
-        if row.old_logps is not None:
-            old[index, :length] = torch.tensor(row.old_logps)
     return Batch(
-        input_ids_BT=ids,
-        attention_mask_BT=attention,
+        input_ids_BT=pad_sequence(ids, batch_first=True, padding_value=pad_token_id),
+        attention_mask_BT=pad_sequence([torch.ones_like(row) for row in ids], batch_first=True),
         completion_start_B=torch.tensor([len(row.prompt_ids) for row in rows]),
-        mask_BC=mask,
-        old_logps_BC=old,
+        mask_BC=pad_sequence(counts, batch_first=True),
+        old_logps_BC=pad_sequence(old, batch_first=True, padding_value=unknown),
         advantages_B=torch.tensor([row.advantage for row in rows]),
         rewards_B=torch.tensor([row.reward for row in rows]),
         group_of_B=torch.tensor([numbers[row.group_id] for row in rows]),

@@ -14,7 +14,7 @@ from grpo_training.teacher.traces import TeacherTrace
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.rollout_data import drawn
 from grpo_training.train.data.samples import DropReport, Sample
-from grpo_training.train.data.scored_files import REPAIR, RowError, placed_rows, prompt_messages, reply_text
+from grpo_training.train.data.scored_files import REPAIR, placed_rows, prompt_messages, reply_text
 from grpo_training.train.data.teacher_samples import prompt_hashes, trace_sample
 from grpo_training.train.data.tokenising import TOO_LONG, WITHOUT_REASONING, ChatTokens
 from grpo_training.train.data.training_data import TrainingData
@@ -42,14 +42,11 @@ def load_chats(config: GRPOTrainingConfig) -> TrainingData:
     report, chat = DropReport(), ChatTokens(load_tokenizer(config))
     hashes = prompt_hashes(config)
     samples: list[Sample] = []
-    for number, (where, row) in enumerate(placed_rows(path, with_surrogates=True), 1):
-        try:
-            if _is_trace(row):
-                sample = trace_sample(_trace(row), hashes, chat, config, report)
-            else:
-                sample = _sample(row, f"{path.stem}:{number}", chat)
-        except RowError as error:
-            raise InputError(f"{where}: {error}", why=_ROW, fix=REPAIR) from None
+    for number, (where, row) in enumerate(placed_rows(path), 1):
+        if _is_trace(row):
+            sample = trace_sample(_trace(row, where), hashes, chat, config, report)
+        else:
+            sample = _sample(row, where, f"{path.stem}:{number}", chat)
         if sample is None:
             continue
         if sample.length > config.max_seq_length:
@@ -59,17 +56,12 @@ def load_chats(config: GRPOTrainingConfig) -> TrainingData:
         if len(samples) == config.max_problems:
             break
     if not samples:
-        raise InputError(
-            f"No chats to train on in {path}",
-            why=str(report) or "It is empty.",
-            fix=_ROW,
-        )
+        raise InputError(f"No chats to train on in {path}", why=str(report) or "It is empty.", fix=_ROW)
     report.remark(WITHOUT_REASONING, chat.without_reasoning)
     held_out = drawn(list(dict.fromkeys(sample.prompt_ids for sample in samples)), config.validation_share, config.seed)
     return TrainingData(
         groups=[[sample] for sample in samples if sample.prompt_ids not in held_out],
         validation=[[sample] for sample in samples if sample.prompt_ids in held_out],
-        teacher=[],
         report=report,
     )
 
@@ -79,33 +71,35 @@ def _is_trace(row: Mapping[str, Any]) -> bool:
     return "full_response" in row or ("code" in row and "messages" not in row and "completion" not in row)
 
 
-def _trace(row: Mapping[str, Any]) -> TeacherTrace:
+def _trace(row: Mapping[str, Any], where: str) -> TeacherTrace:
     try:
         return TeacherTrace.model_validate(row)
     except ValidationError as error:
         first = error.errors()[0]
-        raise RowError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        named = f"{where}: {'.'.join(map(str, first['loc']))}: {first['msg']}"
+        raise InputError(named, why=_ROW, fix=REPAIR) from None
 
 
-def _sample(row: Mapping[str, Any], name: str, chat: ChatTokens) -> Sample:
+def _sample(row: Mapping[str, Any], where: str, name: str, chat: ChatTokens) -> Sample:
     """A row as a sample.
 
     Raises:
-        RowError: it is not a chat that ends with a reply.
+        InputError: it is not a chat that ends with a reply.
     """
-    messages = prompt_messages(row)
+    messages = prompt_messages(row, where)
     completion = row.get("completion")
     if isinstance(completion, str):
         messages += (Message(role="assistant", content=clean(completion)),)
     elif completion is not None:
-        messages += prompt_messages({"prompt": completion})
-    said = completion or row.get("prompt") or row["messages"]
-    facts = said[-1] if isinstance(said, list) else row
+        messages += prompt_messages({"prompt": completion}, where)
+    turns = completion or row.get("prompt") or row["messages"]
+    facts = turns[-1] if isinstance(turns, list) else row
     *prompt, reply = messages
     if reply.role != "assistant" or not prompt:
-        raise RowError("the messages do not end with a reply of the assistant to another message")
+        fault = "the messages do not end with a reply of the assistant to another message"
+        raise InputError(f"{where}: {fault}", why=_ROW, fix=REPAIR)
     if not reply.content.strip():
-        raise RowError("the reply has no text")
+        raise InputError(f"{where}: the reply has no text", why=_ROW, fix=REPAIR)
     return Sample(
         group_id=name,
         prompt_ids=chat.prompt(tuple(prompt)),

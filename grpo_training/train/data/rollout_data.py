@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +22,13 @@ from grpo_training.runs.stored_answers import problem_of
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.rows import succeeds
 from grpo_training.train.data.samples import DropReport, TrainingGroup, TrainingResponse
-from grpo_training.train.data.scored_files import has_replies, join_reasoning, json_rows, read_scored, report_broken
+from grpo_training.train.data.scored_files import (
+    has_replies,
+    join_reasoning,
+    read_scored,
+    readable_rows,
+    report_broken,
+)
 from grpo_training.train.data.stored_logprobs import without_unusable_logprobs
 from prompts import prompt_styles
 
@@ -84,7 +91,7 @@ def each_group(settings: GRPOTrainingConfig, report: DropReport, *, as_sent: boo
             fix="Supported: *_rollouts.jsonl of a cache, and rows of prompt, response and reward as .json or .jsonl.",
         )
     problems: set[str] = set()
-    for group in _each_of(usable, settings, report):
+    for group in itertools.chain.from_iterable(_groups_of(source, settings, report) for source in usable):
         answered = _to_first_request(group, report) if as_sent else group
         if answered is None or not _has_signal(answered, settings, report):
             continue
@@ -95,14 +102,13 @@ def each_group(settings: GRPOTrainingConfig, report: DropReport, *, as_sent: boo
             report.drop(FURTHER)
 
 
-def _each_of(sources: Sequence[Source], settings: GRPOTrainingConfig, report: DropReport) -> Iterator[TrainingGroup]:
-    """The groups of files."""
-    for source in sources:
-        if source.kind == "scored":
-            yield from read_scored(source.path, source.name, report)
-        else:
-            load_tasks_of(source.path.parent, given=settings.task)
-            yield from _read_cache(source, settings, report)
+def _groups_of(source: Source, settings: GRPOTrainingConfig, report: DropReport) -> Iterator[TrainingGroup]:
+    """The groups of a file."""
+    if source.kind == "scored":
+        yield from read_scored(source.path, source.name, report)
+        return
+    load_tasks_of(source.path.parent, given=settings.task)
+    yield from _read_cache(source, settings, report)
 
 
 def is_as_sent(group: RolloutGroup, rollout: Rollout, style: str | None, *, with_experiences: bool) -> bool:
@@ -163,7 +169,7 @@ def find_sources(path: Path, report: DropReport) -> list[Source]:
 
 def _kind(path: Path) -> Kind:
     """The kind of a file, by its first objects."""
-    for _, row in zip(range(_SNIFFED_ROWS), json_rows(path), strict=False):
+    for _, row in itertools.islice(readable_rows(path, []), _SNIFFED_ROWS):
         if "rollouts" in row and "problem_id" in row:
             return "rollouts"
         if "fused_scaffold" in row:
@@ -247,7 +253,6 @@ def _training_groups(
         messages=messages,
         responses=responses,
         model=_model(group),
-        temperature=policy.sampling.temperature if policy else None,
     )
 
 
@@ -285,11 +290,9 @@ def _model(group: RolloutGroup) -> str:
 
 def _has_signal(group: TrainingGroup, settings: GRPOTrainingConfig, report: DropReport) -> bool:
     """Whether the rewards of a group differ, or ``settings.zero_variance`` keeps it."""
-    if group_stats([response.reward for response in group.responses], tau=0.0).std > 0:
-        return True
-    if settings.zero_variance == "keep":
-        return True
-    if settings.zero_variance == "right" and all(succeeds(response) for response in group.responses):
+    is_right = settings.zero_variance == "right" and all(succeeds(response) for response in group.responses)
+    is_kept = settings.zero_variance == "keep" or is_right
+    if is_kept or group_stats([response.reward for response in group.responses], tau=0.0).std > 0:
         return True
     report.drop(SINGLE if len(group.responses) == 1 else EQUAL)
     return False

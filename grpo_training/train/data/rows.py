@@ -55,13 +55,13 @@ def teacher_rows(teacher: Sequence[Sample], step: int, count: int, seed: int) ->
     if not teacher:
         return []
     first, last = step * count, (step + 1) * count
-    taken: list[Sample] = []
+    rows: list[Sample] = []
     for number in range(first // len(teacher), (last - 1) // len(teacher) + 1):
         order = list(teacher)
         random.Random(f"{seed}:teacher:{number}").shuffle(order)  # noqa: S311
-        taken += order
+        rows += order
     skipped = first % len(teacher)
-    return taken[skipped : skipped + count]
+    return rows[skipped : skipped + count]
 
 
 def with_standard_rewards(group: Sequence[Sample]) -> list[Sample]:
@@ -72,13 +72,13 @@ def with_standard_rewards(group: Sequence[Sample]) -> list[Sample]:
 
 def cut(rows: Sequence[Sample], config: GRPOTrainingConfig) -> list[list[Sample]]:
     """Micro-batches of at most ``per_device_train_batch_size`` rows, as :func:`cut_places`."""
-    return [[rows[place] for place in part] for part in cut_places(rows, config)]
+    return [[rows[index] for index in chosen] for chosen in cut_places(rows, config)]
 
 
 def cut_places(rows: Sequence[Sample], config: GRPOTrainingConfig) -> list[list[int]]:
     """The places of ``rows`` in micro-batches, sorted by length to minimise padding."""
     size = config.per_device_train_batch_size
-    order = sorted(range(len(rows)), key=lambda place: rows[place].length)
+    order = sorted(range(len(rows)), key=lambda index: rows[index].length)
     return [order[start : start + size] for start in range(0, len(order), size)]
 
 

@@ -45,7 +45,6 @@ class TrainingGroup:
         messages: the prompt.
         responses: at least one, each with its reward.
         model: the name of the sampling model; empty if unknown.
-        temperature: of the sampling; None if unknown.
     """
 
     group_id: str
@@ -54,7 +53,6 @@ class TrainingGroup:
     messages: tuple[Message, ...]
     responses: tuple[TrainingResponse, ...]
     model: str = ""
-    temperature: float | None = None
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 A row holds ``prompt`` (text, or chat messages; also ``messages``), one reply (``completion``, ``response``, ``text`` or
 ``output``: text, or chat messages whose last one is the reply) and its ``reward`` or ``score``: a number, or an object
 with ``total``. Optional: ``id``, ``problem_id`` or ``prompt_id``, ``step``, ``group_id``, ``task``, ``model``,
-``temperature``, ``is_correct``, ``finish_reason``. Rows of one prompt form one group;
+``is_correct``, ``finish_reason``. Rows of one prompt form one group;
 where they have a ``prompt_id``, as those of ``score_rollouts``, rows of one step and prompt.
 """
 
@@ -12,11 +12,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 from engine.errors import InputError
 from engine.llm.wire.replies import clean
 from engine.records import Message
+from engine.storage.data_files import file_rows
 from engine.storage.lines import MAX_LINE_BYTES, LineReader
 from engine.tasks.registry import DEFAULT_TASK
 from grpo_training.teacher.traces import messages_hash
@@ -30,10 +31,6 @@ _REASONING = ("reasoning_content", "reasoning", "thinking")
 _SHOWN_BROKEN = 5
 _LARGEST = 1e30
 """Larger rewards are mistakes: their sums and squares are not finite."""
-
-
-class RowError(ValueError):
-    """A row cannot be used; the message says why."""
 
 
 def reward_number(value: Any) -> float | None:
@@ -59,71 +56,44 @@ def reply_text(text: str, facts: Mapping[str, Any]) -> str:
     return join_reasoning(clean(reasoning), clean(text))
 
 
-def placed_values(path: Path) -> Iterator[tuple[str, Any]]:
-    """The values of a file, each with its place for messages. One that is no JSON object is a :class:`RowError`.
+def placed_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The rows of a file, each with its place for messages.
 
     Raises:
-        InputError: a ``.json`` file is neither a JSON array nor JSON lines, or too large.
+        InputError: a value is no JSON object; names file and line.
     """
-    rows = _array(path) if path.suffix == ".json" else None
-    if rows is not None:
-        for number, value in enumerate(rows, 1):
-            yield f"{path}, row {number}", value if isinstance(value, dict) else RowError("not a JSON object")
+    unit = "row" if path.suffix == ".json" else "line"
+    for number, row in enumerate(file_rows(path, MAX_LINE_BYTES), 1):
+        if row is None:
+            continue  # a blank line
+        if not isinstance(row, dict):
+            raise InputError(f"{path}, {unit} {number}: not a JSON object", fix=REPAIR)
+        yield f"{path}, {unit} {number}", row
+
+
+def readable_rows(path: Path, broken: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """As :func:`placed_rows`, without lines that cannot be read, of which ``broken`` receives place and reason."""
+    if path.suffix == ".json":
+        yield from placed_rows(path)
         return
     for line in LineReader(path).read(to_the_end=True):
+        where = f"{path}, line {line.number}"
         try:
-            value = RowError(line.fault) if line.fault else json.loads(line.text)
+            row = {} if line.fault else json.loads(line.text)
+            reason = line.fault or ("" if isinstance(row, dict) else "not a JSON object")
         except (ValueError, RecursionError) as error:
-            value = RowError(f"not JSON: {error}")
-        is_row = isinstance(value, dict | RowError)
-        yield f"{path}, line {line.number}", value if is_row else RowError("not a JSON object")
+            row, reason = {}, f"not JSON: {error}"
+        if reason:
+            broken.append(f"{where}: {reason}")
+        else:
+            yield where, row
 
 
-def placed_rows(path: Path, *, with_surrogates: bool = False) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The objects of a file, each with its place for messages.
-
-    Args:
-        path: the file.
-        with_surrogates: accept unpaired surrogates, which the caller replaces.
-
-    Raises:
-        InputError: a value is no JSON object, or cannot be encoded; names file and line.
-    """
-    for where, value in placed_values(path):
-        if isinstance(value, RowError):
-            raise InputError(f"{where}: {value}", fix=REPAIR)
-        if not with_surrogates:
-            try:
-                json.dumps(value, ensure_ascii=False).encode()
-            except UnicodeEncodeError:
-                raise InputError(f"{where}: unpaired surrogate (\\ud800 to \\udfff)", fix=REPAIR) from None
-        yield where, value
-
-
-def json_rows(path: Path) -> Iterator[dict[str, Any]]:
-    """The objects of a file."""
-    return (value for _, value in placed_values(path) if isinstance(value, dict))
-
-
-def _array(path: Path) -> list[Any] | None:
-    """The elements of a file that holds one JSON array; None if it holds JSON lines."""
-    if path.stat().st_size > 16 * MAX_LINE_BYTES:
-        raise InputError(f"{path} is too large for one JSON array", fix="Convert it to .jsonl, one object per line.")
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-        rows = json.loads(text) if text.lstrip().startswith("[") else None
-    except json.JSONDecodeError as error:
-        raise InputError(f"{path}, line {error.lineno}: not JSON", why=error.msg) from None
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is not JSON in UTF-8", why=str(error)) from None
-    return rows
-
-
-def report_broken(report: DropReport, places: Sequence[str]) -> None:
+def report_broken(report: DropReport, lines: Sequence[str]) -> None:
     """Count the lines that could not be read and name the first of them."""
-    report.drop(BROKEN_ROWS, len(places))
-    for place in places[:_SHOWN_BROKEN]:
-        report.detail(f"skipped {place}")
+    report.drop(BROKEN_ROWS, len(lines))
+    for line in lines[:_SHOWN_BROKEN]:
+        report.detail(f"skipped {line}")
 
 
 def has_replies(row: Mapping[str, Any]) -> bool:
@@ -132,7 +102,9 @@ def has_replies(row: Mapping[str, Any]) -> bool:
 
 
 def read_scored(path: Path, name: str, report: DropReport) -> list[TrainingGroup]:
-    """The groups of a file, in the order of their first rows. Unusable rows are counted in ``report``.
+    """The groups of a file, in the order of their first rows, each with the facts of its first row.
+
+    Without an id all rows of a prompt are of one problem. Unusable rows are counted in ``report``.
 
     Args:
         path: the file.
@@ -140,16 +112,17 @@ def read_scored(path: Path, name: str, report: DropReport) -> list[TrainingGroup
         report: receives the counts.
     """
     groups: dict[str, tuple[tuple[Message, ...], dict[str, Any], list[TrainingResponse | None]]] = {}
-    broken = []
-    for where, row in placed_values(path):
+    broken: list[str] = []
+    for where, row in readable_rows(path, broken):
         try:
-            if isinstance(row, RowError):
-                raise row
-            messages, response = prompt_messages(row), _response(row, where, report)
-        except RowError as error:
-            broken.append(f"{where}: {error}")
+            messages, response = prompt_messages(row, where), _response(row, where, report)
+        except InputError as error:
+            broken.append(error.what)
             continue
-        key = json.dumps([_group_key(row), *((message.role, message.content) for message in messages)])
+        given = ["step", "prompt_id"] if row.get("prompt_id") is not None else ["group_id"]
+        key = json.dumps(
+            [*(row.get(name) for name in given), *((message.role, message.content) for message in messages)]
+        )
         groups.setdefault(key, (messages, row, []))[2].append(response)
     report_broken(report, broken)
     complete = []
@@ -157,35 +130,43 @@ def read_scored(path: Path, name: str, report: DropReport) -> list[TrainingGroup
         scored = tuple(response for response in responses if response is not None)
         if len(scored) < len(responses):
             report.drop(NO_REWARD)
-        else:
-            complete.append(_group(messages, row, scored, f"{name}:{number}"))
+            continue
+        ids = (_text(row, key) for key in ("problem_id", "prompt_id", "id", "task_id"))
+        group = TrainingGroup(
+            group_id=f"{name}:{number}",
+            problem_id=next(filter(None, ids), f"prompt_{messages_hash(messages)}"),
+            task=_text(row, "task") or DEFAULT_TASK,
+            messages=messages,
+            responses=scored,
+            model=_text(row, "model"),
+        )
+        complete.append(group)
     return complete
 
 
-def _group_key(row: Mapping[str, Any]) -> list[Any]:
-    """What tells apart the groups of one prompt."""
-    return [row.get("step"), _text(row, "prompt_id")] if row.get("prompt_id") is not None else [_text(row, "group_id")]
-
-
-def prompt_messages(row: Mapping[str, Any]) -> tuple[Message, ...]:
+def prompt_messages(row: Mapping[str, Any], where: str) -> tuple[Message, ...]:
     """The prompt of a row as a conversation; plain text is a user message.
 
+    Args:
+        row: of a file.
+        where: its place, for messages.
+
     Raises:
-        RowError: there is no prompt.
+        InputError: there is no prompt.
     """
     prompt = row.get("messages") if row.get("prompt") is None else row["prompt"]
     if isinstance(prompt, str) and prompt.strip():
         return (Message(role="user", content=clean(prompt)),)
     if not isinstance(prompt, list) or not prompt:
-        raise RowError("no prompt")
-    return tuple(_message(raw) for raw in prompt)
-
-
-def _message(raw: Any) -> Message:
-    role = raw.get("role") if isinstance(raw, dict) else None
-    if role not in ("system", "user", "assistant") or not isinstance(raw.get("content"), str):
-        raise RowError("a prompt message needs a role (system, user, assistant) and content")
-    return Message(role=role, content=clean(raw["content"]))
+        raise InputError(f"{where}: no prompt", fix=REPAIR)
+    messages = []
+    for raw in prompt:
+        role = raw.get("role") if isinstance(raw, dict) else None
+        if role not in ("system", "user", "assistant") or not isinstance(raw.get("content"), str):
+            needed = "a prompt message needs a role (system, user, assistant) and content"
+            raise InputError(f"{where}: {needed}", fix=REPAIR)
+        messages.append(Message(role=role, content=clean(raw["content"])))
+    return tuple(messages)
 
 
 def _response(row: Mapping[str, Any], where: str, report: DropReport) -> TrainingResponse | None:
@@ -195,7 +176,7 @@ def _response(row: Mapping[str, Any], where: str, report: DropReport) -> Trainin
         facts = {**row, **reply[-1]}
         reply = reply[-1].get("content")
     if not isinstance(reply, str):
-        raise RowError("no reply, or one that is not text")
+        raise InputError(f"{where}: no reply, or one that is not text", fix=REPAIR)
     given = row.get("reward") if row.get("reward") is not None else row.get("score")
     reward = reward_number(given.get("total") if isinstance(given, dict) else given)
     if reward is None:
@@ -211,27 +192,6 @@ def _response(row: Mapping[str, Any], where: str, report: DropReport) -> Trainin
     )
 
 
-def _group(
-    messages: tuple[Message, ...], row: Mapping[str, Any], responses: tuple[TrainingResponse, ...], group_id: str
-) -> TrainingGroup:
-    """A group with the facts of its first row; without an id all rows of a prompt are of one problem."""
-    names = ("problem_id", "prompt_id", "id", "task_id")
-    temperature = row.get("temperature")
-    return TrainingGroup(
-        group_id=group_id,
-        problem_id=next((text for name in names if (text := _text(row, name))), f"prompt_{messages_hash(messages)}"),
-        task=_text(row, "task") or DEFAULT_TASK,
-        messages=messages,
-        responses=responses,
-        model=_text(row, "model"),
-        temperature=float(temperature) if _is_number(temperature) else None,
-    )
-
-
 def _text(row: Mapping[str, Any], key: str) -> str:
     value = row.get(key)
     return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
-
-
-def _is_number(value: Any) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and -_LARGEST <= value <= _LARGEST

@@ -26,14 +26,12 @@ def without_unusable_logprobs(
     digest = _digest(settings)
     kept = []
     for group in groups:
+        is_trained = is_trained_model(group.model, settings, digest)
         has_logprobs = any(response.logprobs is not None for response in group.responses)
-        if not is_trained_model(group.model, settings, digest):
-            report.remark(_other_model(group.model, settings))
-        elif has_logprobs and settings.temperature != 1:
-            report.remark(OTHER_TEMPERATURE)
-        else:
+        if is_trained and not (has_logprobs and settings.temperature != 1):
             kept.append(group)
             continue
+        report.remark(OTHER_TEMPERATURE if is_trained else _other_model(group.model, settings))
         kept.append(replace(group, responses=tuple(replace(response, logprobs=None) for response in group.responses)))
     return kept
 

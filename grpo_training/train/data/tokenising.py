@@ -32,8 +32,11 @@ _IGNORED = re.compile(r"\s+|</?think(?:ing)?>")
 
 
 def tokenise_groups(
-    groups: Sequence[TrainingGroup], tokenizer: PreTrainedTokenizerBase, config: GRPOTrainingConfig
-) -> tuple[list[list[Sample]], DropReport]:
+    groups: Sequence[TrainingGroup],
+    tokenizer: PreTrainedTokenizerBase,
+    config: GRPOTrainingConfig,
+    report: DropReport,
+) -> list[list[Sample]]:
     """One list of samples for each group, in order.
 
     The prompt is rendered by the chat template with its generation prompt. The reply is tokenised separately and
@@ -45,11 +48,11 @@ def tokenise_groups(
         groups: from ``load_groups``.
         tokenizer: of the trained model.
         config: its ``max_seq_length`` and ``scale_rewards`` are used.
+        report: receives what is left out.
 
     Raises:
         ConfigurationError: the tokenizer has no chat template, or the template rejects a prompt.
     """
-    report = DropReport()
     chat = ChatTokens(tokenizer)
     rewards = [[response.reward for response in group.responses] for group in groups]
     scaled = advantages(rewards, config.scale_rewards)
@@ -66,7 +69,7 @@ def tokenise_groups(
         else:
             report.drop(NOTHING_LEFT)
     report.remark(WITHOUT_REASONING, chat.without_reasoning)
-    return result, report
+    return result
 
 
 class ChatTokens:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from engine.errors import InputError
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.rollout_data import load_groups, split_validation
-from grpo_training.train.data.samples import DropReport, Sample
+from grpo_training.train.data.samples import DropReport, Group, Sample
 from grpo_training.train.data.teacher_samples import load_teacher_samples
 from grpo_training.train.data.tokenising import tokenise_groups
 from grpo_training.train.models.tokenizer import load_tokenizer
@@ -20,16 +20,16 @@ class TrainingData:
     """Tokenised samples.
 
     Args:
-        groups: to train on.
-        validation: held-out groups.
+        groups: to train on; each all responses to one prompt.
+        validation: held-out groups, for the metrics ``validation/*``.
         teacher: teacher traces; empty without a teacher term.
         report: what was left out.
     """
 
-    groups: list[list[Sample]]
-    validation: list[list[Sample]]
-    teacher: list[Sample]
-    report: DropReport
+    groups: Sequence[Group]
+    validation: Sequence[Group] = ()
+    teacher: Sequence[Sample] = ()
+    report: DropReport = field(default_factory=DropReport)
 
 
 def load_training_data(config: GRPOTrainingConfig) -> TrainingData:
@@ -43,10 +43,8 @@ def load_training_data(config: GRPOTrainingConfig) -> TrainingData:
     _check_not_empty(groups, config, report)
     tokenizer = load_tokenizer(config)
     training, held_out = split_validation(groups, config.validation_share, config.seed)
-    samples, dropped = tokenise_groups(training, tokenizer, config)
-    validation, dropped_held_out = tokenise_groups(held_out, tokenizer, config)
-    report.add(dropped)
-    report.add(dropped_held_out)
+    samples = tokenise_groups(training, tokenizer, config, report)
+    validation = tokenise_groups(held_out, tokenizer, config, report)
     _check_not_empty(samples, config, report)
     teacher = load_teacher_samples(tokenizer, config, report)
     return TrainingData(samples, validation, teacher, report)

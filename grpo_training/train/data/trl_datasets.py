@@ -12,7 +12,7 @@ from engine.storage.installation import install_command
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.rollout_data import each_group, find_sources
 from grpo_training.train.data.samples import DropReport, TrainingGroup
-from grpo_training.train.data.scored_files import RowError, placed_rows, prompt_messages
+from grpo_training.train.data.scored_files import placed_rows, prompt_messages
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -41,23 +41,22 @@ def load_grpo_dataset(dataset_path: Path | str, **reading: Any) -> Dataset:
     prompt_files = [source.path for source in find_sources(path, DropReport()) if source.kind == "prompts"]
     if prompt_files:
         placed = (pair for file in prompt_files for pair in placed_rows(file))
-        return to_dataset([{**row, "prompt": _prompt(row, where)} for where, row in placed])
+        return to_dataset([{**row, "prompt": conversation(prompt_messages(row, where))} for where, row in placed])
     settings = GRPOTrainingConfig(model_name_or_path="none", dataset_path=path, **reading)
-    return to_dataset(prompt_only(each_group(settings, DropReport(), as_sent="prompts" not in reading)))
+    groups = each_group(settings, DropReport(), as_sent="prompts" not in reading)
+    return to_dataset([row for group in groups for row in prompt_only(group)])
 
 
-def prompt_only(groups: Iterable[TrainingGroup]) -> list[Row]:
-    """One row per group: ``prompt``, with replies and rewards as further columns."""
-    return [
-        {
-            "prompt": conversation(group.messages),
-            "problem_id": group.problem_id,
-            "task": group.task,
-            "completions": [response.text for response in group.responses],
-            "rewards": [response.reward for response in group.responses],
-        }
-        for group in groups
-    ]
+def prompt_only(group: TrainingGroup) -> list[Row]:
+    """One row: ``prompt``, with replies and rewards as further columns, for ``GRPOTrainer``."""
+    row = {
+        "prompt": conversation(group.messages),
+        "problem_id": group.problem_id,
+        "task": group.task,
+        "completions": [response.text for response in group.responses],
+        "rewards": [response.reward for response in group.responses],
+    }
+    return [row]
 
 
 def to_dataset(rows: Sequence[Row]) -> Dataset:
@@ -81,13 +80,6 @@ def to_dataset(rows: Sequence[Row]) -> Dataset:
             why=first_line(error),
             fix="A dataset has one type for each column: make the values alike, or leave the column out.",
         ) from None
-
-
-def _prompt(row: Row, where: str) -> list[dict[str, str]]:
-    try:
-        return conversation(prompt_messages(row))
-    except RowError as error:
-        raise InputError(f"{where}: {error}", fix="Correct the row, or remove it.") from None
 
 
 def conversation(messages: Iterable[Message]) -> list[dict[str, str]]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,11 +17,7 @@ from transformers.utils.logging import disable_progress_bar
 from engine.errors import ConfigurationError, InputError, first_line
 from grpo_training.serve.model_folder import TIED, adapts_tied_weights, load_complete
 from grpo_training.train.config import ALL_LINEAR, GRPOTrainingConfig
-from grpo_training.train.models.tokenizer import (
-    from_hub,
-    load_tokenizer,
-    supports_bf16,
-)
+from grpo_training.train.models.tokenizer import from_hub, load_tokenizer, supports_bf16
 
 
 def load_model(config: GRPOTrainingConfig) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
@@ -43,16 +37,31 @@ def load_model(config: GRPOTrainingConfig) -> tuple[PreTrainedModel, PreTrainedT
         model = prepare_model_for_kbit_training(model, use_gradient_checkpointing=False)
     if config.use_peft:
         model = _with_lora(model, config)
-    prepared: PreTrainedModel = _prepare_for_training(model, config)
-    return prepared, tokenizer
+    disable_progress_bar()  # else each save would print one into the progress of the training
+    disable_dropout(model)
+    model.config.use_cache = False
+    if config.gradient_checkpointing:
+        if config.use_peft:
+            model.enable_input_require_grads()  # else no checkpointed layer would get a gradient
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    return model.train(), tokenizer
 
 
 def _with_lora(model: PreTrainedModel, config: GRPOTrainingConfig) -> Any:
     """Add a fresh LoRA to ``model``; it depends on the seed alone."""
+    modules = config.lora_target_modules
+    settings = LoraConfig(
+        task_type="CAUSAL_LM",
+        r=config.lora_r,
+        lora_alpha=config.lora_alpha or 2 * config.lora_r,
+        # PEFT takes all-linear (every linear layer but the head) as a string, and names as a list.
+        target_modules=ALL_LINEAR if modules == (ALL_LINEAR,) else list(modules),
+        bias="none",
+    )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         try:
-            with_lora = get_peft_model(model, lora_config(config))
+            with_lora = get_peft_model(model, settings)
         except ValueError as error:
             raise ConfigurationError(
                 f"The LoRA does not fit {config.model_name_or_path}",
@@ -107,18 +116,6 @@ def _device() -> torch.device:
     return torch.device(kind.type, torch.accelerator.current_device_index())
 
 
-def lora_config(config: GRPOTrainingConfig) -> LoraConfig:
-    """The LoRA settings for PEFT."""
-    return LoraConfig(
-        task_type="CAUSAL_LM",
-        r=config.lora_r,
-        lora_alpha=config.lora_alpha or 2 * config.lora_r,
-        # PEFT takes all-linear (every linear layer but the head) as a string, and names as a list.
-        target_modules=ALL_LINEAR if config.lora_target_modules == (ALL_LINEAR,) else list(config.lora_target_modules),
-        bias="none",
-    )
-
-
 def disable_dropout(model: torch.nn.Module) -> None:
     """Set every dropout to 0: layers, those of the adapter included, and rates that a forward pass reads."""
     for module in model.modules():
@@ -129,18 +126,8 @@ def disable_dropout(model: torch.nn.Module) -> None:
                 setattr(module, name, 0.0)
 
 
-@contextlib.contextmanager
-def adapter_off(model: PreTrainedModel) -> Iterator[None]:
-    """A context in which the adapter, if there is one, is disabled: the model is the initial one."""
-    if not has_adapter(model):
-        yield
-        return
-    with model.disable_adapter():
-        yield
-
-
 def has_adapter(model: PreTrainedModel) -> bool:
-    """Whether the model has a LoRA, so that :func:`adapter_off` gives the reference."""
+    """Whether the model has a LoRA, so that it is the initial one while the LoRA is disabled."""
     return hasattr(model, "peft_config")
 
 
@@ -168,10 +155,8 @@ def load_weights(model: PreTrainedModel, folder: Path) -> None:
     """
     is_adapter = has_adapter(model)
     try:
-        if is_adapter:
-            stored = load_file(folder / SAFETENSORS_WEIGHTS_NAME)
-        else:
-            stored = load_complete(folder, dtype=torch.float32).state_dict()
+        whole = None if is_adapter else load_complete(folder, dtype=torch.float32)
+        stored = load_file(folder / SAFETENSORS_WEIGHTS_NAME) if whole is None else whole.state_dict()
     except (OSError, RuntimeError, ValueError, SafetensorError) as error:
         raise InputError(
             f"The weights in {folder} cannot be read",
@@ -191,14 +176,3 @@ def load_weights(model: PreTrainedModel, folder: Path) -> None:
     with torch.no_grad():
         for name, tensor in expected.items():
             tensor.copy_(stored[name])
-
-
-def _prepare_for_training(model: Any, config: GRPOTrainingConfig) -> Any:
-    disable_progress_bar()  # else each save would print one into the progress of the training
-    disable_dropout(model)
-    model.config.use_cache = False
-    if config.gradient_checkpointing:
-        if has_adapter(model):
-            model.enable_input_require_grads()  # else no checkpointed layer would get a gradient
-        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-    return model.train()

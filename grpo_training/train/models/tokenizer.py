@@ -42,7 +42,7 @@ def check_model(config: GRPOTrainingConfig) -> None:
             fix="Give the folder of a whole model, with config.json, weights and tokenizer: the base of the adapter or "
             "the merged model of a fine-tune.",
         )
-    if folder.is_dir() and not any((folder / name).exists() for name in _TOKENIZER_FILES):
+    if folder.is_dir() and not any((folder / file).exists() for file in _TOKENIZER_FILES):
         raise InputError(f"The model in {folder} has no tokenizer", fix="Copy the tokenizer files of the model there.")
     if not folder.is_dir() and _looks_like_a_path(name):
         raise MissingInputError(

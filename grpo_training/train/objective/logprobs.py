@@ -92,8 +92,8 @@ def completion_logps(
         scored = [checkpoint(of_chunk, *pair, use_reentrant=False, preserve_rng_state=False) for pair in pairs]
     # masked_scatter keeps the graph for an empty mask too, so such a micro-batch has a gradient of 0.
     columns = [
-        mask_BC.new_zeros(mask_BC.shape, dtype=torch.float32).masked_scatter(mask_BC, torch.cat(parts))
-        for parts in zip(*scored, strict=True)
+        mask_BC.new_zeros(mask_BC.shape, dtype=torch.float32).masked_scatter(mask_BC, torch.cat(chunks))
+        for chunks in zip(*scored, strict=True)
     ]
     return columns[0], columns[1] if entropy else None
 

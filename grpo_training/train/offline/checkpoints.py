@@ -31,12 +31,13 @@ def save(training: Training, number: int) -> None:
         return
     tensors = {
         "optimizer": training.optimizer.state_dict(),
-        "kl": training.kl.state_dict(),
+        "kl": {"beta": training.kl.beta},
         "reference": training.reference.known,
         "progress": {"num_tokens": training.num_tokens},
     }
     save_checkpoint(training.run_dir, training.model, number, tensors)
-    remove_old_checkpoints(training.run_dir, training.config.save_total_limit)
+    for checkpoint in checkpoints(training.run_dir)[: -training.config.save_total_limit]:
+        remove_folder(checkpoint)
 
 
 def restore(training: Training) -> int:
@@ -55,13 +56,13 @@ def restore(training: Training) -> int:
     done = step_of(stored[-1])
     if done < len(training.plan) and training.plan[done].number > 0:  # else the next step starts a phase
         training.optimizer.load_state_dict(tensors["optimizer"])
-    training.kl.load_state_dict(tensors["kl"])
+    training.kl.beta = tensors["kl"]["beta"]
     training.num_tokens = tensors["progress"]["num_tokens"]
     return done
 
 
-def save_checkpoint(run_dir: Path, model: PreTrainedModel, step: int, tensors: Mapping[str, Any]) -> Path:
-    """Write ``RUN/checkpoint-<step>`` atomically, and return it.
+def save_checkpoint(run_dir: Path, model: PreTrainedModel, step: int, tensors: Mapping[str, Any]) -> None:
+    """Write ``RUN/checkpoint-<step>`` atomically.
 
     Args:
         run_dir: the run directory.
@@ -77,9 +78,7 @@ def save_checkpoint(run_dir: Path, model: PreTrainedModel, step: int, tensors: M
         save_weights(model, folder)
         torch.save(dict(tensors), folder / _TENSORS)
 
-    folder = run_dir / f"{_PREFIX}{step}"
-    write_folder(folder, write)
-    return folder
+    write_folder(run_dir / f"{_PREFIX}{step}", write)
 
 
 def load_tensors(checkpoint: Path) -> dict[str, dict[Any, Any]]:
@@ -108,9 +107,3 @@ def checkpoints(run_dir: Path) -> list[Path]:
 def step_of(checkpoint: Path) -> int:
     """The optimizer steps that a checkpoint is after."""
     return int(checkpoint.name.removeprefix(_PREFIX))
-
-
-def remove_old_checkpoints(run_dir: Path, keep: int) -> None:
-    """Remove all checkpoints but the last ``keep``."""
-    for checkpoint in checkpoints(run_dir)[:-keep]:
-        remove_folder(checkpoint)

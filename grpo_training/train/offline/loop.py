@@ -33,7 +33,7 @@ from grpo_training.rl_math.metrics_log import means, open_metrics
 from grpo_training.rl_math.stopped import TrainingStoppedError
 from grpo_training.runs.stop_request import StopRequest
 from grpo_training.train.config import GRPOTrainingConfig
-from grpo_training.train.data.samples import Group, Sample
+from grpo_training.train.data.training_data import TrainingData
 from grpo_training.train.folders import repair_folders
 from grpo_training.train.models.export import ADAPTER, MERGED, TrainingResult, export_model
 from grpo_training.train.models.loading import has_adapter
@@ -41,17 +41,15 @@ from grpo_training.train.objective.logprobs import not_finite_weight
 from grpo_training.train.offline.checkpoints import restore, save
 from grpo_training.train.offline.objective import objective
 from grpo_training.train.offline.plan import learning_rate
-from grpo_training.train.offline.step_rows import MicroBatch, StepRows, policy_step, rce_step, sft_step
+from grpo_training.train.offline.step_rows import MicroBatch, StepRows, rows_of
 from grpo_training.train.offline.training import Training, prepare, return_free_memory, score_reference, unscored
 from grpo_training.train.offline.validation import validate
-from grpo_training.train.processes import local_share
+from grpo_training.train.processes import agreed, local_share
 
 
 def train_offline(
     config: GRPOTrainingConfig,
-    groups: Sequence[Group],
-    validation: Sequence[Group],
-    teacher: Sequence[Sample],
+    data: TrainingData,
     run_dir: Path,
     *,
     stream: TextIO | None = None,
@@ -63,9 +61,7 @@ def train_offline(
 
     Args:
         config: the training configuration.
-        groups: each all responses to one prompt.
-        validation: held-out groups, for the metrics ``validation/*``.
-        teacher: traces for the teacher-SFT term; empty turns it off.
+        data: the samples.
         run_dir: gets ``metrics.jsonl``, ``checkpoint-<step>/``, ``lora/`` and ``merged/``.
         stream: receives the progress, stdout by default.
         clock: monotonic seconds.
@@ -77,7 +73,7 @@ def train_offline(
         KeyboardInterrupt: Ctrl-C, after the current step was finished and saved.
     """
     started = clock()
-    training = prepare(config, groups, validation, teacher, run_dir)
+    training = prepare(config, data, run_dir)
     accelerator = training.accelerator
     if accelerator.is_main_process:
         repair_folders(run_dir)
@@ -96,16 +92,14 @@ def train_offline(
         window: list[dict[str, float]] = []
         for number, metrics in optimizer_steps(training, done, clock):
             step = training.plan[number - 1]
-            if accelerator.num_processes > 1:  # a signal may reach them at different steps, and all stop at the same
-                stop.number = next((signal for signal in gather_object([stop.number]) if signal is not None), None)
-            is_due = step.ends_epoch or number == total or stop.number is not None
+            is_due = agreed(stop, accelerator.num_processes) is not None or step.ends_epoch or number == total
             is_due |= config.save_steps is not None and number % config.save_steps == 0
             if progress is not None:
                 of_data = {"data/reward" if name == "reward" else name: value for name, value in metrics.items()}
                 progress.step_done(number, step.stage, of_data)  # the stored replies, whatever the model has learned
-                if is_due and validation:
-                    progress.doing(f"measuring {sum(map(len, validation))} held-out replies")
-            held_out = validate(training) if is_due and validation else {}
+                if is_due and data.validation:
+                    progress.doing(f"measuring {sum(map(len, data.validation))} held-out replies")
+            held_out = validate(training) if is_due and data.validation else {}
             if log is not None:
                 window.append(metrics)
                 if is_due or len(window) == config.logging_steps:
@@ -152,7 +146,7 @@ def optimizer_steps(
             parameters["lr"] = rate
         optimizer.zero_grad(set_to_none=True)
 
-        step_rows = _rows_of(training, index)
+        step_rows = rows_of(training, index)
         shares = _backward(training, step_rows, index)
         metrics = _sum_over_processes(shares) | step_rows.metrics
 
@@ -202,17 +196,6 @@ def _not_finite(training: Training, what: str, micro_batches: Sequence[MicroBatc
     """The error of a loss or a gradient that is not finite."""
     groups = ", ".join(dict.fromkeys(row.group_id for micro_batch in micro_batches for row in micro_batch.rows))
     return TrainingStoppedError.of(what, f"the groups {groups[:200]}", not_finite_weight(training.policy))
-
-
-def _rows_of(training: Training, index: int) -> StepRows:
-    step, config = training.plan[index], training.config
-    groups = [training.groups[number] for number in step.groups]
-    if step.stage == "sft":
-        return sft_step(groups, config)
-    if step.stage == "rce":
-        return rce_step(step, groups, config)
-    processes = training.accelerator.num_processes
-    return policy_step(step, index, groups, training.teacher, config, beta=training.beta, processes=processes)
 
 
 def _sum_over_processes(shares: Mapping[str, float]) -> dict[str, float]:

@@ -31,10 +31,10 @@ def objective(
     """
     config = training.config
     batch = training.collate(micro_batch.rows)
-    if micro_batch.term == "sft":
-        logps_BC = training.logps(batch, temperature=1.0)
-        term = sft_loss(logps_BC, batch.mask_BC, tokens=step_rows.sft_tokens)
-        return term.loss, {"loss/sft": term.loss}
+    if micro_batch.term in ("sft", "teacher_sft"):
+        loss = sft_loss(training.logps(batch, temperature=1.0), batch.mask_BC, tokens=step_rows.sft_tokens)
+        weight = config.teacher_sft_weight if micro_batch.term == "teacher_sft" else 1.0
+        return weight * loss, {f"loss/{micro_batch.term}": loss}
     if micro_batch.term == "rce":
         term = rce_loss(
             training.logps(batch, temperature=1.0),
@@ -45,9 +45,6 @@ def objective(
             groups=step_rows.rce_groups,
         )
         return term.loss, {"loss/rce": term.loss, **term.metrics}
-    if micro_batch.term == "teacher_sft":
-        term = sft_loss(training.logps(batch, temperature=1.0), batch.mask_BC, tokens=step_rows.teacher_tokens)
-        return config.teacher_sft_weight * term.loss, {"loss/teacher_sft": term.loss}
 
     logps_BC, entropy_BC = training.logps_and_entropy(batch)
     policy = _policy_term(training, step_rows, micro_batch, batch, logps_BC)
@@ -58,9 +55,9 @@ def objective(
         if config.temperature != 1:  # one more forward pass
             sft_logps_BC = training.logps(batch, temperature=1.0)
         in_self_sft_B1 = torch.tensor(micro_batch.in_self_sft, device=logps_BC.device).unsqueeze(1)
-        term = sft_loss(sft_logps_BC, batch.mask_BC & in_self_sft_B1, tokens=step_rows.self_sft_tokens)
-        loss = loss + config.self_sft_weight * term.loss
-        metrics["loss/self_sft"] = term.loss
+        imitation = sft_loss(sft_logps_BC, batch.mask_BC & in_self_sft_B1, tokens=step_rows.self_sft_tokens)
+        loss = loss + config.self_sft_weight * imitation
+        metrics["loss/self_sft"] = imitation
     return loss, metrics
 
 

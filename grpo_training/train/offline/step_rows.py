@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from grpo_training.rl_math.losses import StepTotals
 from grpo_training.rl_math.schedules import rce_temperature
@@ -21,6 +21,9 @@ from grpo_training.train.data.rows import (
 )
 from grpo_training.train.data.samples import Group, Sample
 from grpo_training.train.offline.plan import PlannedStep
+
+if TYPE_CHECKING:
+    from grpo_training.train.offline.training import Training
 
 
 @dataclass(frozen=True)
@@ -49,8 +52,8 @@ class StepRows:
         rce_groups, rce_temperature: of the warm-up.
         totals: responses and completion tokens of the policy loss, rows without gradient included.
         scored: those of them that pass through the model.
-        self_sft_tokens, teacher_tokens: completion tokens of the imitation terms.
-        sft_tokens: completion tokens of a supervised step.
+        self_sft_tokens: completion tokens of self-SFT.
+        sft_tokens: those of teacher-SFT, or of a supervised step.
     """
 
     micro_batches: list[MicroBatch]
@@ -61,18 +64,28 @@ class StepRows:
     totals: StepTotals = field(default=StepTotals(0, 0))
     scored: StepTotals = field(default=StepTotals(0, 0))
     self_sft_tokens: int = 0
-    teacher_tokens: int = 0
     sft_tokens: int = 0
 
 
-def rce_step(step: PlannedStep, groups: Sequence[Group], config: GRPOTrainingConfig) -> StepRows:
+def rows_of(training: Training, index: int) -> StepRows:
+    """The rows of a step of the plan."""
+    step = training.plan[index]
+    groups = [training.data.groups[number] for number in step.groups]
+    if step.stage == "sft":
+        return _sft_step(groups, training.config)
+    if step.stage == "rce":
+        return _rce_step(step, groups, training.config)
+    return _policy_step(training, index, groups)
+
+
+def _rce_step(step: PlannedStep, groups: Sequence[Group], config: GRPOTrainingConfig) -> StepRows:
     """A step of the reward-weighted warm-up: whole groups, with their rewards as z-scores."""
     counted = [_counted(with_standard_rewards(group), config) for group in groups]
     counted = [group for group in counted if group]
     temperature = rce_temperature(step.number, step.phase_steps)
-    parts = cut_groups(counted, config.per_device_train_batch_size)
+    batches = cut_groups(counted, config.per_device_train_batch_size)
     return StepRows(
-        [MicroBatch("rce", [row for group in part for row in group]) for part in parts],
+        [MicroBatch("rce", [row for group in batch for row in group]) for batch in batches],
         num_tokens=sum(row.length for group in counted for row in group),
         metrics={"rce_temperature": temperature} | reward_metrics(groups),
         rce_groups=len(counted),
@@ -80,64 +93,47 @@ def rce_step(step: PlannedStep, groups: Sequence[Group], config: GRPOTrainingCon
     )
 
 
-def sft_step(groups: Sequence[Group], config: GRPOTrainingConfig) -> StepRows:
+def _sft_step(groups: Sequence[Group], config: GRPOTrainingConfig) -> StepRows:
     """A supervised step: the mean cross-entropy of all labels of the step."""
     rows = [row for group in groups for row in group]
     return StepRows(
-        [MicroBatch("sft", part) for part in cut(rows, config)],
+        [MicroBatch("sft", batch) for batch in cut(rows, config)],
         num_tokens=sum(row.length for row in rows),
         metrics={"completions/mean_length": statistics.fmean(len(row.completion_ids) for row in rows)},
         sft_tokens=_completion_tokens(rows),
     )
 
 
-def policy_step(
-    step: PlannedStep,
-    index: int,
-    groups: Sequence[Group],
-    teacher: Sequence[Sample],
-    config: GRPOTrainingConfig,
-    *,
-    beta: float,
-    processes: int,
-) -> StepRows:
+def _policy_step(training: Training, index: int, groups: Sequence[Group]) -> StepRows:
     """A step of GRPO with its imitation terms.
 
     Self-SFT imitates rows of the policy loss, so both share one forward pass. Rows that add nothing to the gradient
     (advantage 0 and no KL, or truncated and masked) are left out; they count in ``totals``, so the gradient is the
-    same. Teacher traces come in batches of their own, as many rows as the step has.
-
-    Args:
-        step: its place in the plan.
-        index: its number from the start of the training, which selects the teacher traces.
-        groups: the groups of the step, whole.
-        teacher: all teacher traces.
-        config: the training configuration.
-        beta: the current weight of the KL.
-        processes: number of processes that train together.
+    same. Teacher traces come in batches of their own, as many rows as the step has; ``index`` selects them.
     """
+    config, beta = training.config, training.beta
     rows: list[Sample] = []
     imitated: list[int] = []  # indices into rows
     for group in groups:
-        kept = best_of(group, step.top_k)
+        kept = best_of(group, training.plan[index].top_k)
         if config.self_sft_weight > 0:
-            imitated += [len(rows) + index for index in own_successes(group, kept, config)]
+            imitated += [len(rows) + number for number in own_successes(group, kept, config)]
         rows += kept
     with_gradient = [
         number
         for number, row in enumerate(rows)
-        if config.grpo_weight > 0 and _counts(row, config) and (beta > 0 or row.advantage != 0)
+        if config.grpo_weight > 0 and _counted([row], config) and (beta > 0 or row.advantage != 0)
     ]
-    chosen = frozenset(imitated)
     numbers = list(dict.fromkeys([*with_gradient, *imitated]))
-    scored, in_self_sft = [rows[number] for number in numbers], [number in chosen for number in numbers]
-    traces = teacher_rows(teacher, index, config.rows_of_step * processes, config.seed)
+    scored, in_self_sft = [rows[number] for number in numbers], [number in imitated for number in numbers]
+    count = config.rows_of_step * training.accelerator.num_processes
+    traces = teacher_rows(training.data.teacher, index, count, config.seed)
     policy_parts = [
-        MicroBatch("policy", [scored[index] for index in part], tuple(in_self_sft[index] for index in part))
-        for part in cut_places(scored, config)
+        MicroBatch("policy", [scored[number] for number in chosen], tuple(in_self_sft[number] for number in chosen))
+        for chosen in cut_places(scored, config)
     ]
     return StepRows(
-        policy_parts + [MicroBatch("teacher_sft", part) for part in cut(traces, config)],
+        policy_parts + [MicroBatch("teacher_sft", batch) for batch in cut(traces, config)],
         num_tokens=sum(row.length for row in scored) + sum(row.length for row in traces),
         metrics={
             "beta": beta,
@@ -147,7 +143,7 @@ def policy_step(
         totals=StepTotals(len(rows), _completion_tokens(_counted(rows, config))),
         scored=StepTotals(len(scored), _completion_tokens(scored)),
         self_sft_tokens=_completion_tokens(rows[number] for number in imitated),
-        teacher_tokens=_completion_tokens(traces),
+        sft_tokens=_completion_tokens(traces),
     )
 
 
@@ -165,13 +161,9 @@ def reward_metrics(groups: Sequence[Group]) -> dict[str, float]:
     }
 
 
-def _counts(row: Sample, config: GRPOTrainingConfig) -> bool:
-    """Whether the tokens of a row count in the losses."""
-    return not (config.mask_truncated_completions and row.truncated)
-
-
 def _counted(rows: Iterable[Sample], config: GRPOTrainingConfig) -> list[Sample]:
-    return [row for row in rows if _counts(row, config)]
+    """The rows whose tokens count in the losses."""
+    return [row for row in rows if not (config.mask_truncated_completions and row.truncated)]
 
 
 def _completion_tokens(rows: Iterable[Sample]) -> int:

@@ -7,6 +7,7 @@ import importlib
 import math
 import resource
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,13 +24,9 @@ from grpo_training.rl_math.schedules import AdaptiveKL
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.batches import Batch, collate
 from grpo_training.train.data.rows import cut
-from grpo_training.train.data.samples import Group, Sample
-from grpo_training.train.models.loading import (
-    adapter_off,
-    load_model,
-    trained_weights,
-    uses_bf16,
-)
+from grpo_training.train.data.samples import Sample
+from grpo_training.train.data.training_data import TrainingData
+from grpo_training.train.models.loading import has_adapter, load_model, trained_weights, uses_bf16
 from grpo_training.train.objective.logprobs import LogProbModel, check_logits
 from grpo_training.train.objective.reference_policy import ReferencePolicy
 from grpo_training.train.offline.plan import PlannedStep, plan_steps
@@ -45,7 +42,7 @@ class Training:
 
     Args:
         config: the training configuration.
-        groups, validation, teacher: groups to train on, held-out groups, teacher traces.
+        data: the samples.
         run_dir: gets checkpoints and the trained model.
         accelerator: device, precision and processes.
         model, tokenizer: the model that learns.
@@ -58,9 +55,7 @@ class Training:
     """
 
     config: GRPOTrainingConfig
-    groups: Sequence[Group]
-    validation: Sequence[Group]
-    teacher: Sequence[Sample]
+    data: TrainingData
     run_dir: Path
     accelerator: Accelerator
     model: Any
@@ -79,12 +74,8 @@ class Training:
 
     def collate(self, rows: Sequence[Sample]) -> Batch:
         """Rows as tensors on the device of this process."""
-        batch = collate(
-            rows,
-            self.tokenizer.pad_token_id,
-            mask_truncated=self.config.mask_truncated_completions,
-        )
-        return batch.to(self.accelerator.device)
+        mask_truncated = self.config.mask_truncated_completions
+        return collate(rows, self.tokenizer.pad_token_id, mask_truncated=mask_truncated).to(self.accelerator.device)
 
     def logps(self, batch: Batch, temperature: float | None = None) -> Tensor:
         """Log-probs (B, C) of the completions under the policy, by default at the sampling temperature."""
@@ -100,19 +91,13 @@ class Training:
         return logps_BC, entropy_BC
 
 
-def prepare(
-    config: GRPOTrainingConfig,
-    groups: Sequence[Group],
-    validation: Sequence[Group],
-    teacher: Sequence[Sample],
-    run_dir: Path,
-) -> Training:
+def prepare(config: GRPOTrainingConfig, data: TrainingData, run_dir: Path) -> Training:
     """Load and check everything that the training needs. Nothing is written.
 
     Raises:
         InputError, ConfigurationError: as :func:`grpo_training.train.offline.loop.train_offline`.
     """
-    if not groups:
+    if not data.groups:
         raise InputError("No groups to train on", why="The dataset has none, or none remained after filtering.")
     accelerator = new_accelerator(bf16=uses_bf16(config))
     model, tokenizer = load_model(config)
@@ -122,16 +107,14 @@ def prepare(
     policy, optimizer = accelerator.prepare(LogProbModel(model), new_optimizer(config, model))
     return Training(
         config=config,
-        groups=groups,
-        validation=validation,
-        teacher=teacher,
+        data=data,
         run_dir=run_dir,
         accelerator=accelerator,
         model=model,
         policy=policy,
         tokenizer=tokenizer,
-        plan=plan_steps([len(group) for group in groups], config, accelerator.num_processes),
-        reference=ReferencePolicy([row for group in (*groups, *validation) for row in group]),
+        plan=plan_steps([len(group) for group in data.groups], config, accelerator.num_processes),
+        reference=ReferencePolicy([row for group in (*data.groups, *data.validation) for row in group]),
         optimizer=optimizer,
         kl=AdaptiveKL(config.beta),
     )
@@ -164,14 +147,14 @@ def new_optimizer(config: GRPOTrainingConfig, model: Any) -> torch.optim.Optimiz
 
 def unscored(training: Training) -> list[Sample]:
     """The samples whose reference log-probs will be needed and are not known yet, the shortest first."""
-    config, stages = training.config, ("early", "late")
-    rows = [row for group in training.validation for row in group]
-    trained = [row for group in training.groups for row in group]
+    config, data, stages = training.config, training.data, ("early", "late")
+    rows = [row for group in data.validation for row in group]
+    trained = [row for group in data.groups for row in group]
     needed = config.beta > 0 or config.adaptive_kl
     needed |= any(row.old_logps is None or any(map(math.isnan, row.old_logps)) for row in trained)
     if needed and config.mode != "sft":
         numbers = dict.fromkeys(number for step in training.plan if step.stage in stages for number in step.groups)
-        rows += [row for number in numbers for row in training.groups[number]]
+        rows += [row for number in numbers for row in data.groups[number]]
     return sorted(training.reference.missing(rows), key=lambda row: row.length)
 
 
@@ -183,7 +166,8 @@ def score_reference(training: Training) -> None:
     rows = unscored(training)
     if not rows:
         return
-    with torch.no_grad(), adapter_off(training.model):
+    model = training.model
+    with torch.no_grad(), model.disable_adapter() if has_adapter(model) else nullcontext():
         for micro_batch, counts in local_share(cut(rows, training.config), training.accelerator):
             batch = training.collate(micro_batch)
             logps_BC = training.logps(batch)  # noqa: N806 - the name ends in its shape

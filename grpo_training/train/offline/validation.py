@@ -42,20 +42,20 @@ def validate(training: Training) -> dict[str, float]:
     processes call this; they divide the responses, and each gets the result.
     """
     scored = _scored(training)
-    rows = [row for group in training.validation for row in group]
+    rows = [row for group in training.data.validation for row in group]
     kl = sum(scored[row].divergence for row in rows) / max(sum(scored[row].tokens for row in rows), 1)
     if training.config.mode == "sft":
         loss = -statistics.fmean(scored[row].log_prob / scored[row].tokens for row in rows)
         return {"validation/loss": loss, "validation/kl": kl}
     rewards, effective = [], []
-    for group in training.validation:
+    for group in training.data.validation:
         weights = torch.tensor([scored[row].log_ratio for row in group], dtype=torch.float64).softmax(0)
         rewards.append(float((weights * torch.tensor([row.reward for row in group], dtype=torch.float64)).sum()))
         effective.append(float(1 / weights.square().sum()))
     return {
         "validation/reward": statistics.fmean(rewards),
         "validation/reward_start": statistics.fmean(
-            statistics.fmean(row.reward for row in group) for group in training.validation
+            statistics.fmean(row.reward for row in group) for group in training.data.validation
         ),
         "validation/kl": kl,
         "validation/effective_samples": statistics.fmean(effective),
@@ -64,8 +64,8 @@ def validate(training: Training) -> dict[str, float]:
 
 def _scored(training: Training) -> dict[Sample, _Scored]:
     """The figures of each held-out response, from all processes."""
-    rows = [row for group in training.validation for row in group]
-    index = {row: place for place, row in enumerate(rows)}
+    rows = [row for group in training.data.validation for row in group]
+    index = {row: number for number, row in enumerate(rows)}
     scored: dict[int, _Scored] = {}
     with torch.no_grad():
         for micro_batch, counts in local_share(cut(rows, training.config), training.accelerator):
@@ -74,7 +74,7 @@ def _scored(training: Training) -> dict[Sample, _Scored]:
             if counts:
                 figures = _figures(logps_BC, training.reference.logps(micro_batch, batch), batch)
                 scored |= {index[row]: of_row for row, of_row in zip(micro_batch, figures, strict=True)}
-    return {rows[place]: of_row for share in gather_object([scored]) for place, of_row in share.items()}
+    return {rows[number]: of_row for share in gather_object([scored]) for number, of_row in share.items()}
 
 
 def _figures(logps_BC: Tensor, start_BC: Tensor, batch: Batch) -> list[_Scored]:

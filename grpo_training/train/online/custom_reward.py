@@ -72,16 +72,13 @@ class BatchReward:
         rows: Sequence[Mapping[str, Any]],
         of_trainer: Mapping[str, Any],
     ) -> list[tuple[float | None, str]]:
-        """The rewards of a batch; where there is none, why, if the function says another thing than None.
+        """The rewards of a batch; where there is none, why, if the function said another thing than None.
 
         Args:
             prompts, completions: chat messages.
             completion_ids: the sampled ids.
             rows: the row of each completion.
             of_trainer: values of :data:`OF_TRAINER`.
-
-        Raises:
-            ValueError: it raised, or did not return a value for each completion.
         """
         as_text = all(isinstance(row.get("prompt"), str) for row in rows)
         said = [
@@ -105,9 +102,10 @@ class BatchReward:
         try:
             values = list(self._function(**chosen))
         except Exception as error:  # noqa: BLE001 - the reward function is the user's own code
-            raise ValueError(f"the reward function raised {type(error).__name__}: {error}") from None
+            return [(None, f"the reward function raised {type(error).__name__}: {error}"[:300])] * len(rows)
         if len(values) != len(completions):
-            raise ValueError(f"the reward function returned {len(values)} rewards for {len(completions)} completions")
+            fault = f"the reward function returned {len(values)} rewards for {len(completions)} completions"
+            return [(None, fault)] * len(rows)
         rewards = map(reward_number, values)
         return [
             (reward, "" if reward is not None or value is None else f"the reward function returned {str(value)[:60]!r}")

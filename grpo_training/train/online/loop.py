@@ -95,7 +95,8 @@ def train_online(
             processing_class=tokenizer,
         )
         trainer.remove_callback(PrinterCallback)
-        _use_base_as_reference(trainer.model)
+        if has_adapter(trainer.model) and "ref" in trainer.model.peft_config:
+            trainer.model.delete_adapter("ref")  # TRL's copy for the reference, which the disabled fresh LoRA is
         log = progress = None
         if trainer.is_world_process_zero():
             log, progress = stack.enter_context(open_metrics(run_dir, total, done, stream=stream, clock=clock))
@@ -127,12 +128,6 @@ def tokenised_prompts(
     ids = tokenizer.apply_chat_template(conversations, add_generation_prompt=True, return_dict=True)["input_ids"]
     room = config.max_seq_length - config.max_completion_length
     return {problem.id: tuple(prompt) for problem, prompt in zip(problems, ids, strict=True) if len(prompt) <= room}
-
-
-def _use_base_as_reference(model: Any) -> None:
-    """Delete TRL's copy of the LoRA for the reference: with the fresh LoRA disabled the model is the reference."""
-    if has_adapter(model) and "ref" in model.peft_config:
-        model.delete_adapter("ref")
 
 
 def _notes(config: GRPOTrainingConfig, too_long: int, done: int, total: int) -> Iterator[str]:

@@ -19,19 +19,19 @@ from engine.records import Message, Problem
 from engine.task import Task
 from engine.tasks.registry import task_named, task_of_row
 from engine.tasks.rows import ANSWER_FIELDS
-from grpo_training.train.data.scored_files import RowError, placed_rows, prompt_messages
+from grpo_training.train.data.scored_files import placed_rows, prompt_messages
 
 Prompts = dict[str, tuple[Message, ...]]
 """The prompt of each problem, by its id."""
 
 
 def load_prompts(
-    place: str, *, scored_by: Task[Any] | None, by_function: bool = False, max_problems: int | None = None
+    source: str, scored_by: Task[Any] | None, *, by_function: bool = False, max_problems: int | None = None
 ) -> tuple[list[Problem], Prompts] | None:
     """The rows of a file or folder as problems, with their prompts; None if they are problems of a task.
 
     Args:
-        place: a file, or a folder with a ``grpo_dataset.json``, or with folders that have one.
+        source: a file, or a folder with a ``grpo_dataset.json``, or with folders that have one.
         scored_by: the task whose reward is paid, which reads the rows; None where a function scores them.
         by_function: whether a function alone scores the rows, which then need a prompt only.
         max_problems: stop after this many rows; None for all.
@@ -41,19 +41,14 @@ def load_prompts(
     """
     problems: list[Problem] = []
     prompts: Prompts = {}
-    files = _files(Path(place).expanduser())
-    rows = ((row, where) for _, path in files for where, row in placed_rows(path))
-    if not any(
-        _is_prompt(*row_and_place, by_function)
-        for row_and_place in (rows if by_function else itertools.islice(rows, 1))
-    ):
+    files = _files(Path(source).expanduser())
+    placed = (pair for _, path in files for pair in placed_rows(path))
+    asked = placed if by_function else itertools.islice(placed, 1)
+    if not any(_is_prompt(row, where, by_function) for where, row in asked):
         return None
     for name, path in files:
         for number, (where, row) in enumerate(placed_rows(path), start=1):
-            try:
-                messages = prompt_messages(row)
-            except RowError as error:
-                raise InputError(f"{where}: {error}", fix="Correct the row, or remove it.") from None
+            messages = prompt_messages(row, where)
             given = row.get("id", row.get("problem_id"))
             problem_id = f"{name}{number if given is None else given}"
             if problem_id in prompts:
@@ -66,7 +61,7 @@ def load_prompts(
 
 
 def _files(path: Path) -> Sequence[tuple[str, Path]]:
-    """The files of a place, each with the prefix of its ids: the name of its folder where there are several."""
+    """The files of a path, each with the prefix of its ids: the name of its folder where there are several."""
     if path.is_file():
         return [("", path)]
     if (path / FOLDER_FILE).is_file():

@@ -60,9 +60,9 @@ def checked_settings(given: Any) -> dict[str, Any]:
             reward.read(values)
         except ValidationError as error:
             first = error.errors()[0]
-            place = ".".join(map(str, first["loc"]))
+            name = ".".join(map(str, first["loc"]))
             text = str(first["msg"]).removeprefix("Value error, ")
-            raise ValueError(f"{place}: {text}, got {first['input']!r}" if place else text) from None
+            raise ValueError(f"{name}: {text}, got {first['input']!r}" if name else text) from None
     return values
 
 
@@ -72,8 +72,8 @@ def check_rewards(problems: Sequence[Problem], given: Mapping[str, Any]) -> None
     Raises:
         InputError: they do not.
     """
-    for reward, settings, those in _rewards_of(problems, given).values():
-        reward.check(those, settings)
+    for reward, settings, of_task in _rewards_of(problems, given).values():
+        reward.check(of_task, settings)
 
 
 @contextmanager
@@ -86,8 +86,8 @@ def reward_functions(problems: Sequence[Problem], given: Mapping[str, Any]) -> I
     check_rewards(problems, given)
     with ExitStack() as stack:
         yield {
-            name: stack.enter_context(reward.reward_function(those, settings))
-            for name, (reward, settings, those) in _rewards_of(problems, given).items()
+            name: stack.enter_context(reward.reward_function(of_task, settings))
+            for name, (reward, settings, of_task) in _rewards_of(problems, given).items()
         }
 
 

@@ -19,7 +19,7 @@ from agents.generator import generator_messages
 from engine.contract.training_reward import RewardFunction
 from engine.errors import ScaffoldError
 from engine.records import Completion, Message, Outcome, Problem
-from engine.reward_evaluator import RewardEvaluator, Scored, policy_reward
+from engine.reward_evaluator import RewardEvaluator, policy_reward
 from engine.task import Task
 from engine.tasks.registry import task_named
 from grpo_training.rl_math.metrics_log import means
@@ -60,10 +60,6 @@ class ScoredCompletion:
     outcome: Outcome
     error: str = ""
     figures: Mapping[str, float] = field(default_factory=dict)
-
-
-_Given = tuple[float | None, str]
-"""The reward of a completion by a reward function of TRL; without one, the error if there was any."""
 
 
 def dataset_rows(
@@ -161,78 +157,45 @@ class TrlReward:
         began = self._clock()
         problems = [Problem.model_validate_json(text) for text in problem]
         of_trainer = {name: value for name, value in (more | {"log_metric": log_metric}).items() if name in OF_TRAINER}
-        given = self._score_batch(problems, prompts, completions, completion_ids, of_trainer)
-        rows = zip(problems, completions, completion_ids, given, strict=True)
-        self.latest = list(self._pool.map(lambda row: self._score(*row), rows))
+        if isinstance(self._custom, BatchReward):
+            rows = [task_named(each.task).reward_row(each) for each in problems]
+            given = self._custom.score(prompts, completions, completion_ids, rows, of_trainer)
+            scored_rows = zip(problems, completions, completion_ids, given, strict=True)
+            self.latest = [_by_function(*row) for row in scored_rows]
+        else:
+            self.latest = list(self._pool.map(self._score, problems, completions, completion_ids))
         self.scored += len(self.latest)
-        self.without_reward += sum(scored.reward is None for scored in self.latest)
+        rewards = [scored.reward for scored in self.latest]
+        self.without_reward += rewards.count(None)
         self.faults.update(scored.outcome for scored in self.latest if scored.outcome is not Outcome.OK)
         self.first_error = self.first_error or next((scored.error for scored in self.latest if scored.error), "")
         if log_metric is not None:
             for name, value in (batch_metrics(self.latest) | {"scoring_time": self._clock() - began}).items():
                 log_metric(name, value)
-        self._check_last_batches()
-        return [scored.reward for scored in self.latest]
+        self._unscored_batches = 0 if any(reward is not None for reward in rewards) else self._unscored_batches + 1
+        if self._unscored_batches >= PATIENCE:
+            raise self._nothing_scored(f"None of the last {PATIENCE} batches of completions could be scored")
+        return rewards
 
-    def _score_batch(
-        self,
-        problems: Sequence[Problem],
-        prompts: Sequence[Any],
-        completions: Sequence[Any],
-        token_ids: Sequence[Sequence[int]],
-        of_trainer: Mapping[str, Any],
-    ) -> list[_Given | None]:
-        """What a reward function of TRL says of each completion; None where another reward pays."""
-        if not isinstance(self._custom, BatchReward):
-            return [None] * len(problems)
-        rows = [task_named(problem.task).reward_row(problem) for problem in problems]
-        try:
-            return list(self._custom.score(prompts, completions, token_ids, rows, of_trainer))
-        except ValueError as error:
-            return [(None, str(error)[:300])] * len(problems)
-
-    def _score(
-        self, problem: Problem, completion: Any, token_ids: Sequence[int], given: _Given | None
-    ) -> ScoredCompletion:
-        reply = _reply_of(completion)
+    def _score(self, problem: Problem, completion: Any, token_ids: Sequence[int]) -> ScoredCompletion:
+        assert not isinstance(self._custom, BatchReward)
+        reply, ids = _reply_of(completion), tuple(token_ids)
         if self._reward_functions is not None:
-            return _paid(problem, reply, tuple(token_ids), self._reward_functions[problem.task])
-        if given is not None:
-            (reward, error), is_correct = given, None
-            components = {} if reward is None else {"r_ans": reward}
-            outcome = Outcome.INFRA_FAULT if reward is None else Outcome.OK
-        else:
-            assert not isinstance(self._custom, BatchReward)
-            task = self._custom or task_named(problem.task)
-            scored = self._evaluator.score(task, problem, task.parse(reply, problem))
-            outcome = scored.outcome
-            components = {name: value for name, value in scored.rewards.by_name().items() if value is not None}
-            reward = self._reward(task, scored)
-            error = str(scored.detail.get("why", "")) if outcome is Outcome.INFRA_FAULT else ""
-            is_correct = scored.is_correct
-        return ScoredCompletion(problem, reply.text, tuple(token_ids), reward, components, is_correct, outcome, error)
-
-    def _reward(self, task: Task[Any], scored: Scored) -> float | None:
-        """What a reply is paid; of a custom reward function all that it returns."""
-        if not scored.outcome.carries_reward:
-            return None
-        if task is self._custom:
-            return scored.rewards.r_total
-        return policy_reward(task, scored.rewards, scored.is_correct)
+            return _paid(problem, reply, ids, self._reward_functions[problem.task])
+        task = self._custom or task_named(problem.task)
+        scored = self._evaluator.score(task, problem, task.parse(reply, problem))
+        reward = None
+        if scored.outcome.carries_reward:  # of a custom reward function all that it returns
+            is_custom = self._custom is not None
+            reward = scored.rewards.r_total if is_custom else policy_reward(task, scored.rewards, scored.is_correct)
+        components = {name: value for name, value in scored.rewards.by_name().items() if value is not None}
+        error = str(scored.detail.get("why", "")) if scored.outcome is Outcome.INFRA_FAULT else ""
+        return ScoredCompletion(problem, reply.text, ids, reward, components, scored.is_correct, scored.outcome, error)
 
     def check_any_scored(self) -> None:
         """Raise ``NothingScoredError`` if there were completions, and none of them could be scored."""
         if self.scored and self.without_reward == self.scored:
             raise self._nothing_scored(f"None of {self.scored} completions could be scored")
-
-    def _check_last_batches(self) -> None:
-        if any(scored.reward is not None for scored in self.latest):
-            self._unscored_batches = 0
-            return
-        self._unscored_batches += 1
-        if self._unscored_batches >= PATIENCE:
-            what = f"None of the last {self._unscored_batches} batches of completions could be scored"
-            raise self._nothing_scored(what)
 
     def _nothing_scored(self, what: str) -> NothingScoredError:
         counts = ", ".join(f"{outcome} {count}" for outcome, count in self.faults.most_common())
@@ -242,6 +205,17 @@ class TrlReward:
             why=f"Outcomes so far: {counts or 'no component was measured'}.{error}",
             fix="Correct the verifier of the task (see python -m grpo_training.doctor) or the custom reward.",
         )
+
+
+def _by_function(
+    problem: Problem, completion: Any, token_ids: Sequence[int], given: tuple[float | None, str]
+) -> ScoredCompletion:
+    """A completion with what a reward function of TRL returned for it: the reward, or none and why."""
+    reward, error = given
+    components = {} if reward is None else {"r_ans": reward}
+    outcome = Outcome.INFRA_FAULT if reward is None else Outcome.OK
+    text = _reply_of(completion).text
+    return ScoredCompletion(problem, text, tuple(token_ids), reward, components, None, outcome, error)
 
 
 def _paid(problem: Problem, reply: Completion, token_ids: tuple[int, ...], pay: RewardFunction) -> ScoredCompletion:

@@ -15,15 +15,15 @@ from torch import Tensor
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from trl import GRPOTrainer
 
-from grpo_training.rl_math.losses import LossTerm, sft_loss
+from grpo_training.rl_math.losses import sft_loss
 from grpo_training.rl_math.stopped import TrainingStoppedError
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.batches import collate
 from grpo_training.train.data.rows import own_successes, teacher_rows
 from grpo_training.train.data.samples import Sample
 from grpo_training.train.folders import none_if_failed
-from grpo_training.train.objective.logprobs import completion_logps, not_finite_weight
-from grpo_training.train.online.rewards import ScoredCompletion, TrlReward
+from grpo_training.train.objective.logprobs import LogProbModel, not_finite_weight
+from grpo_training.train.online.rewards import TrlReward
 
 
 class GRPOWithImitationTrainer(GRPOTrainer):  # type: ignore[misc]
@@ -68,19 +68,22 @@ class GRPOWithImitationTrainer(GRPOTrainer):  # type: ignore[misc]
         """
         if self.state.global_step != self._planned_step:
             self._plan_step()
-        parts = self.current_gradient_accumulation_steps
+        micro_batches = self.current_gradient_accumulation_steps
         policy: Tensor = super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
         loss, figures = self._settings.grpo_weight * policy, {"loss/grpo": policy.item()}
         for name, rows in self._imitated.items():
-            term = self._imitation(rows[self._micro_batch :: parts], sum(len(row.completion_ids) for row in rows))
-            if term is not None:
-                loss = loss + self._weights[name] * term.loss
-            figures[f"loss/{name}"] = 0.0 if term is None else term.loss.item()
+            figures[f"loss/{name}"] = 0.0
+            if share := rows[self._micro_batch :: micro_batches]:
+                term = self._imitation(share, sum(len(row.completion_ids) for row in rows))
+                loss = loss + self._weights[name] * term
+                figures[f"loss/{name}"] = term.item()
         if not math.isfinite(loss.item()):
-            raise self._stopped()
+            names = ", ".join(dict.fromkeys(scored.problem.id for scored in self._reward.latest))
+            step = f"The loss of step {self.state.global_step + 1}"
+            raise TrainingStoppedError.of(step, f"completions for {names[:200]}", not_finite_weight(self.model))
         metrics = self._metrics["train"]
-        for name, share in figures.items():
-            metrics[name].append(share * parts)  # TRL logs the mean over micro-batches; these are shares of a sum
+        for name, value in figures.items():
+            metrics[name].append(value * micro_batches)  # TRL logs the mean over them; these are shares of a sum
         self._micro_batch += 1
         return loss
 
@@ -116,37 +119,23 @@ class GRPOWithImitationTrainer(GRPOTrainer):  # type: ignore[misc]
         """The completions that this process scored last, by problem, without those that have no reward."""
         groups: dict[str, list[Sample]] = {}
         for scored in self._reward.latest:
-            if scored.reward is not None:
-                groups.setdefault(scored.problem.id, []).append(self._sample(scored, scored.reward))
+            if scored.reward is None:
+                continue
+            sample = Sample(
+                group_id=scored.problem.id,
+                prompt_ids=self._prompt_ids[scored.problem.id],
+                completion_ids=scored.token_ids,
+                reward=scored.reward,
+                ids_source="server",
+                truncated=scored.token_ids[-1] not in self.eos_token_ids,
+                is_correct=scored.is_correct,
+            )
+            groups.setdefault(scored.problem.id, []).append(sample)
         return list(groups.values())
 
-    def _sample(self, scored: ScoredCompletion, reward: float) -> Sample:
-        return Sample(
-            group_id=scored.problem.id,
-            prompt_ids=self._prompt_ids[scored.problem.id],
-            completion_ids=scored.token_ids,
-            reward=reward,
-            ids_source="server",
-            truncated=scored.token_ids[-1] not in self.eos_token_ids,
-            is_correct=scored.is_correct,
-        )
-
-    def _imitation(self, rows: Sequence[Sample], tokens: int) -> LossTerm | None:
+    def _imitation(self, rows: Sequence[Sample], tokens: int) -> Tensor:
         """The cross-entropy on ``rows``; ``tokens`` counts all imitated rows of the step."""
-        if not rows:
-            return None
         batch = collate(rows, self.processing_class.pad_token_id).to(self.accelerator.device)
         with self.accelerator.autocast():
-            logps_BC, _ = completion_logps(  # noqa: N806 - names end in their shape
-                self.accelerator.unwrap_model(self.model_wrapped),
-                batch.input_ids_BT,
-                batch.attention_mask_BT,
-                batch.completion_start_B,
-                batch.mask_BC,
-            )
-        return sft_loss(logps_BC, batch.mask_BC, tokens=tokens)
-
-    def _stopped(self) -> TrainingStoppedError:
-        names = ", ".join(dict.fromkeys(scored.problem.id for scored in self._reward.latest))
-        step = f"The loss of step {self.state.global_step + 1}"
-        return TrainingStoppedError.of(step, f"completions for {names[:200]}", not_finite_weight(self.model))
+            logps, _ = LogProbModel(self.accelerator.unwrap_model(self.model_wrapped))(batch, temperature=1.0)
+        return sft_loss(logps, batch.mask_BC, tokens=tokens)

@@ -162,8 +162,8 @@ def test_the_fine_tune_trains_on_the_tokens_that_the_server_sampled(runs):
         temperature=1.0,
     )
     groups, report = load_groups(config)
-    rows, more = tokenise_groups(groups, tokenizer, config)
-    assert (report.dropped, report.remarks, more.dropped, more.remarks) == ({}, {}, {}, {})
+    rows = tokenise_groups(groups, tokenizer, config, report)
+    assert (report.dropped, report.remarks) == ({}, {})
     assert [[row.reward for row in group] for group in rows] == [[1.0, 0.0]] * 2
     for row in rows[0]:
         assert row.ids_source == "server"

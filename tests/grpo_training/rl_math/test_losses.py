@@ -8,6 +8,7 @@ torch = pytest.importorskip("torch")
 
 from engine.errors import ConfigurationError  # noqa: E402
 from grpo_training.rl_math.losses import (  # noqa: E402
+    LossTerm,
     StepTotals,
     kl_per_token,
     policy_loss,
@@ -199,18 +200,17 @@ def test_sft_is_the_mean_over_its_own_tokens():
     logps = torch.full((1, 10), -1.0, requires_grad=True)
     mask = torch.zeros(1, 10)
     mask[0, 7:] = 1
-    term = sft_loss(logps, mask, tokens=3)
-    term.loss.backward()
-    assert term.loss.item() == pytest.approx(1.0)
-    assert term.metrics == {"nll": pytest.approx(1.0)}
+    loss = sft_loss(logps, mask, tokens=3)
+    loss.backward()
+    assert loss.item() == pytest.approx(1.0)
     assert logps.grad[0].tolist() == [0.0] * 7 + [pytest.approx(-1 / 3)] * 3
 
 
 def test_sft_without_tokens_is_zero():
     logps = torch.full((1, 2), -1.0, requires_grad=True)
-    term = sft_loss(logps, torch.zeros(1, 2), tokens=0)
-    term.loss.backward()
-    assert term.loss.item() == 0.0
+    loss = sft_loss(logps, torch.zeros(1, 2), tokens=0)
+    loss.backward()
+    assert loss.item() == 0.0
     assert logps.grad.tolist() == [[0.0, 0.0]]
 
 
@@ -319,7 +319,7 @@ def policy_rows(loss_type, level):
 
 def sft_rows():
     _, mask, *_ = a_step()
-    return lambda logps, part: sft_loss(logps, mask[part], tokens=int(mask.sum()))
+    return lambda logps, part: LossTerm(sft_loss(logps, mask[part], tokens=int(mask.sum())), {})
 
 
 def rce_rows():

@@ -1,4 +1,5 @@
 import io
+from contextlib import closing
 
 import pytest
 
@@ -17,7 +18,7 @@ FIGURES = {
 
 def test_plain_lines_where_there_is_no_terminal():
     stream, times = io.StringIO(), iter([0.0, 20.0])
-    with TrainingProgress(62, stream=stream, clock=lambda: next(times)) as progress:
+    with closing(TrainingProgress(62, stream=stream, clock=lambda: next(times))) as progress:
         progress.note("going on \x1b[2J")
         progress.step_done(1, "late", FIGURES | {"scoring_time": 10.25})
     shown = stream.getvalue()
@@ -41,7 +42,7 @@ def test_plain_lines_where_there_is_no_terminal():
 )
 def test_small_rewards_are_shown_with_three_digits(reward, shown):
     stream = io.StringIO()
-    with TrainingProgress(3, stream=stream) as progress:
+    with closing(TrainingProgress(3, stream=stream)) as progress:
         progress.step_done(1, "late", FIGURES | {"reward": reward})
     assert f"  reward {shown}  " in stream.getvalue()
 
@@ -49,7 +50,7 @@ def test_small_rewards_are_shown_with_three_digits(reward, shown):
 def test_a_live_bar_on_a_terminal():
     stream = io.StringIO()
     stream.isatty = lambda: True
-    with TrainingProgress(3, done=1, stream=stream) as progress:
+    with closing(TrainingProgress(3, done=1, stream=stream)) as progress:
         progress.step_done(2, "early", FIGURES | {"kl": float("nan")})
         progress.note("[/x] a note")
     shown = stream.getvalue()
@@ -62,7 +63,7 @@ def test_a_live_bar_on_a_terminal():
 def test_what_comes_before_the_steps_is_not_in_the_time_that_is_left():
     """A minute of scoring, then steps of ten seconds: 61 of them are left."""
     stream, times = io.StringIO(), iter([0.0, 60.0, 70.0])
-    with TrainingProgress(62, stream=stream, clock=lambda: next(times)) as progress:
+    with closing(TrainingProgress(62, stream=stream, clock=lambda: next(times))) as progress:
         progress.steps_begin()
         progress.step_done(1, "late", FIGURES)
     assert "late 1/62" in stream.getvalue()

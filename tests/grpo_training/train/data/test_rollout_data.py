@@ -97,7 +97,7 @@ def test_a_cache_becomes_groups_with_the_prompt_that_was_sent(cache):
     [loaded], report = load(path)
     assert loaded.messages == plain_prompt("p1")
     assert (loaded.group_id, loaded.problem_id, loaded.task) == ("generator_1_rollouts:p1:0", "p1", "math")
-    assert (loaded.model, loaded.temperature) == ("a/model", 1.0)
+    assert loaded.model == "a/model"
     first, second = loaded.responses
     assert (first.text, first.reward, first.is_correct, first.truncated) == ("so 1", 1.0, True, True)
     assert (first.token_ids, first.logprobs) == ((5, 6), (-0.1, -0.2))
@@ -509,18 +509,18 @@ def answered(cache):
 
 
 def test_exports_in_the_formats_of_trl(answered):
-    groups, _ = load(answered)
-    [row] = exports.prompt_only(groups)
+    [group], _ = load(answered)
+    [row] = exports.prompt_only(group)
     assert [message["role"] for message in row["prompt"]] == ["system", "user"]
     assert (row["completions"], row["rewards"]) == (["good", "fair", "bad"], [1.0, 0.5, 0.0])
-    best = trl_rows.prompt_completion(groups, min_reward=0.5)
+    best = trl_rows.prompt_completion(group, min_reward=0.5)
     assert [(one["completion"], one["reward"]) for one in best] == [
         ([{"role": "assistant", "content": "good"}], 1.0),
         ([{"role": "assistant", "content": "fair"}], 0.5),
     ]
-    [pair] = trl_rows.preference(groups)
+    [pair] = trl_rows.preference(group)
     assert (pair["chosen"][0]["content"], pair["rejected"][0]["content"]) == ("good", "bad")
-    labels = [(one["completion"][0]["content"], one["label"]) for one in trl_rows.unpaired_preference(groups)]
+    labels = [(one["completion"][0]["content"], one["label"]) for one in trl_rows.unpaired_preference(group)]
     assert labels == [("good", True), ("bad", False)]  # "fair" is the mean: neither good nor bad
 
 

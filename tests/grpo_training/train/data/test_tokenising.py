@@ -56,13 +56,19 @@ def settings(**changes):
     return GRPOTrainingConfig(**{"model_name_or_path": "a/model", "dataset_path": "there"} | changes)
 
 
+def tokenised(groups, tokenizer, config):
+    """The samples, and the report."""
+    report = DropReport()
+    return tokenise_groups(groups, tokenizer, config, report), report
+
+
 def group(*responses, prompt="ask", group_id="g"):
     return TrainingGroup(group_id, "p", "math", (Message(role="user", content=prompt),), responses)
 
 
 def only(tokenizer, response, **changes):
     """The one sample of a group of one reply, and the report."""
-    [[sample]], report = tokenise_groups([group(response)], tokenizer, settings(**changes))
+    [[sample]], report = tokenised([group(response)], tokenizer, settings(**changes))
     return sample, report
 
 
@@ -108,16 +114,16 @@ def test_the_opening_tag_is_left_to_a_template_that_writes_it():
 def test_replies_without_reasoning_are_counted_where_the_template_opens_it():
     opens = make_tokenizer(TEMPLATE.replace("<assistant>{% endif", "<assistant> <think> {% endif"))
     replies = (TrainingResponse("one", 1.0), TrainingResponse("two", 0.0), TrainingResponse("why", 0.0, truncated=True))
-    _, report = tokenise_groups([group(*replies)], opens, settings())
+    _, report = tokenised([group(*replies)], opens, settings())
     assert report.remarks[tokenising.WITHOUT_REASONING] == 2
-    _, report = tokenise_groups([group(*replies)], make_tokenizer(), settings())
+    _, report = tokenised([group(*replies)], make_tokenizer(), settings())
     assert tokenising.WITHOUT_REASONING not in report.remarks
 
 
 def test_a_reply_that_was_cut_off_within_its_opening_tag_has_nothing_to_learn():
     opens = make_tokenizer(TEMPLATE.replace("<assistant>{% endif", "<assistant> <think> {% endif"))
     cut_off = group(TrainingResponse("<think>\n", 1.0, truncated=True))
-    groups, report = tokenise_groups([cut_off], opens, settings())
+    groups, report = tokenised([cut_off], opens, settings())
     assert groups == []
     assert report.dropped[tokenising.EMPTY] == 1
 
@@ -177,7 +183,7 @@ def test_rows_that_are_too_long_or_empty_are_counted_and_the_baseline_keeps_thei
         TrainingResponse("one two three", 0.5),
         TrainingResponse("", 0.0),
     ]
-    groups, report = tokenise_groups([group(*replies)], tokenizer, settings(max_seq_length=6))
+    groups, report = tokenised([group(*replies)], tokenizer, settings(max_seq_length=6))
     [[sample]] = groups
     assert sample.completion_ids == (ONE, END)
     assert sample.advantage == pytest.approx(0.5 / (0.5 + 1e-4))  # mean 0.5, sample variance 1/4
@@ -185,7 +191,7 @@ def test_rows_that_are_too_long_or_empty_are_counted_and_the_baseline_keeps_thei
 
 
 def test_a_group_without_any_usable_reply_goes_and_is_counted(tokenizer):
-    groups, report = tokenise_groups([group(TrainingResponse(" ", 1.0))], tokenizer, settings())
+    groups, report = tokenised([group(TrainingResponse(" ", 1.0))], tokenizer, settings())
     assert groups == []
     assert report.dropped == {tokenising.EMPTY: 1, tokenising.NOTHING_LEFT: 1}
 
@@ -197,10 +203,10 @@ def test_an_empty_reply_that_the_model_did_sample_is_trained_on(tokenizer):
 
 def test_a_tokenizer_without_template_and_a_template_that_refuses(tokenizer):
     with pytest.raises(ConfigurationError, match="no chat template"):
-        tokenise_groups([group(TrainingResponse("one", 1.0))], make_tokenizer(None), settings())
+        tokenised([group(TrainingResponse("one", 1.0))], make_tokenizer(None), settings())
     refused = TrainingGroup("g", "p", "math", (Message(role="system", content="x"),), (TrainingResponse("one", 1.0),))
     with pytest.raises(ConfigurationError, match=r"rejects a conversation of system\nno system prompt"):
-        tokenise_groups([refused], tokenizer, settings())
+        tokenised([refused], tokenizer, settings())
 
 
 DROPS = "{% if messages[0]['role'] == 'system' %}{% set messages = messages[1:] %}{% endif %}"
@@ -251,7 +257,7 @@ def test_advantages_by_hand():
 
 def test_the_configuration_chooses_the_scale(tokenizer):
     two = group(TrainingResponse("one", 1.0), TrainingResponse("two", 0.0))
-    groups, _ = tokenise_groups([two], tokenizer, settings(scale_rewards="none"))
+    groups, _ = tokenised([two], tokenizer, settings(scale_rewards="none"))
     assert [sample.advantage for sample in groups[0]] == [0.5, -0.5]
 
 

@@ -12,7 +12,6 @@ pytest.importorskip("peft")
 from engine.errors import ConfigurationError, InputError, MissingInputError  # noqa: E402
 from grpo_training.train.models import loading, tokenizer  # noqa: E402
 from grpo_training.train.models.loading import (  # noqa: E402
-    adapter_off,
     has_adapter,
     load_model,
     load_weights,
@@ -59,7 +58,7 @@ def test_with_the_adapter_off_the_model_is_its_base(folder):
         for weight in trained_weights(model).values():
             weight.fill_(0.05)
     assert logps(model, rows) != pytest.approx(base, abs=1e-3)
-    with adapter_off(model):
+    with model.disable_adapter():
         assert logps(model, rows) == base
 
 

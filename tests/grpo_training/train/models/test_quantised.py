@@ -10,6 +10,7 @@ pytest.importorskip("accelerate")
 
 from engine.errors import ConfigurationError  # noqa: E402
 from grpo_training.train import run as train  # noqa: E402
+from grpo_training.train.data.training_data import TrainingData  # noqa: E402
 from grpo_training.train.models.loading import load_model, trained_weights  # noqa: E402
 from grpo_training.train.offline import loop  # noqa: E402
 from grpo_training.train.offline.loop import train_offline  # noqa: E402
@@ -109,7 +110,7 @@ def test_gradients_are_near_those_of_the_whole_model_also_after_a_pass_that_only
 def test_the_first_step_starts_at_the_reference_and_the_adapter_is_merged_into_the_stored_base(folder, tmp_path, bits):
     groups = good_and_bad()
     config = settings(folder, num_train_epochs=1, beta=0.1, **{bits: True})
-    result = train_offline(config, groups, groups[:1], (), tmp_path / "run", stream=io.StringIO())
+    result = train_offline(config, TrainingData(groups, groups[:1]), tmp_path / "run", stream=io.StringIO())
     first, last = lines(tmp_path / "run")[0], lines(tmp_path / "run")[-1]
     assert first["kl"] == pytest.approx(0.0, abs=1e-5)
     assert first["clip_ratio/region_mean"] == 0
@@ -141,7 +142,7 @@ def test_an_8_bit_optimizer_takes_nearly_the_same_steps_and_can_be_resumed(tmp_p
     def trained(name, **changes):
         options = {"rce_epochs": 1, "lora_r": 32, "learning_rate": 5e-4, "save_steps": 1, "use_peft": use_peft}
         config = settings(folder, **options, **changes)
-        return train_offline(config, good_and_bad(), (), (), tmp_path / name, stream=io.StringIO())
+        return train_offline(config, TrainingData(good_and_bad()), tmp_path / name, stream=io.StringIO())
 
     whole = trained("whole", optim="adamw_8bit")
     assert whole.steps == 9

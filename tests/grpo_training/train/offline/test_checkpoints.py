@@ -1,6 +1,7 @@
 import os
 import resource
 import signal
+import types
 
 import pytest
 
@@ -9,12 +10,13 @@ pytest.importorskip("transformers")
 pytest.importorskip("peft")
 
 from engine.errors import InputError, ScaffoldError  # noqa: E402
+from grpo_training.rl_math.schedules import AdaptiveKL  # noqa: E402
 from grpo_training.train.models.export import export_model  # noqa: E402
 from grpo_training.train.models.loading import load_model, load_weights, trained_weights  # noqa: E402
 from grpo_training.train.offline.checkpoints import (  # noqa: E402
     checkpoints,
     load_tensors,
-    remove_old_checkpoints,
+    save,
     save_checkpoint,
     step_of,
 )
@@ -41,10 +43,9 @@ def test_what_is_saved_is_what_is_loaded(folder, model, tmp_path):
         "reference": {5: torch.tensor([1.5])},
         "progress": {"num_tokens": 120},
     }
-    saved = save_checkpoint(tmp_path, model, 12, tensors)
-    assert saved == tmp_path / "checkpoint-12"
+    save_checkpoint(tmp_path, model, 12, tensors)
     (read,) = checkpoints(tmp_path)
-    assert read == saved
+    assert read == tmp_path / "checkpoint-12"
     other, _ = load_model(settings(folder))
     loaded = load_tensors(read)
     load_weights(other, read)
@@ -65,16 +66,16 @@ def test_checkpoints_are_read_by_step_and_incomplete_ones_are_skipped(model, tmp
 
 
 def test_a_damaged_checkpoint_is_named(model, tmp_path):
-    saved = save_checkpoint(tmp_path, model, 1, {})
-    (saved / "training.pt").write_bytes(b"torn")
+    save_checkpoint(tmp_path, model, 1, {})
+    (tmp_path / "checkpoint-1/training.pt").write_bytes(b"torn")
     with pytest.raises(InputError, match="checkpoint-1 cannot be read"):
-        load_tensors(saved)
+        load_tensors(tmp_path / "checkpoint-1")
 
 
 def test_a_checkpoint_without_some_of_its_tensors_is_named(model, tmp_path):
-    saved = save_checkpoint(tmp_path, model, 1, {"optimizer": {}, "kl": {}})
+    save_checkpoint(tmp_path, model, 1, {"optimizer": {}, "kl": {}})
     with pytest.raises(InputError, match="checkpoint-1 cannot be read"):
-        load_tensors(saved)
+        load_tensors(tmp_path / "checkpoint-1")
 
 
 def test_tensors_that_carry_code_are_refused(model, tmp_path):
@@ -82,17 +83,26 @@ def test_tensors_that_carry_code_are_refused(model, tmp_path):
         def __reduce__(self):
             return (os.system, (f"touch {tmp_path}/ran",))
 
-    saved = save_checkpoint(tmp_path, model, 1, {})
-    torch.save({"optimizer": Evil()}, saved / "training.pt")
+    save_checkpoint(tmp_path, model, 1, {})
+    torch.save({"optimizer": Evil()}, tmp_path / "checkpoint-1/training.pt")
     with pytest.raises(InputError, match="cannot be read"):
-        load_tensors(saved)
+        load_tensors(tmp_path / "checkpoint-1")
     assert not (tmp_path / "ran").exists()
 
 
 def test_the_last_ones_are_kept(model, tmp_path):
+    training = types.SimpleNamespace(
+        accelerator=types.SimpleNamespace(is_main_process=True),
+        config=settings("model", save_total_limit=2),
+        kl=AdaptiveKL(0.1),
+        model=model,
+        num_tokens=0,
+        optimizer=torch.optim.AdamW(model.parameters()),
+        reference=types.SimpleNamespace(known={}),
+        run_dir=tmp_path,
+    )
     for step in (2, 10, 9, 11):
-        save_checkpoint(tmp_path, model, step, {})
-    remove_old_checkpoints(tmp_path, keep=2)
+        save(training, step)
     assert [step_of(checkpoint) for checkpoint in checkpoints(tmp_path)] == [10, 11]
 
 

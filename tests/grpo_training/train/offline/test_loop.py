@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save_file  # noqa: E402
 
 from engine.errors import InputError  # noqa: E402
 from grpo_training.rl_math.stopped import TrainingStoppedError  # noqa: E402
+from grpo_training.train.data.training_data import TrainingData  # noqa: E402
 from grpo_training.train.models import loading, tokenizer  # noqa: E402
 from grpo_training.train.models.loading import trained_weights  # noqa: E402
 from grpo_training.train.offline import loop, objective, step_rows  # noqa: E402
@@ -48,7 +49,7 @@ def model(tmp_path_factory):
 
 
 def train(config, groups, run_dir, *, validation=(), teacher=()):
-    return train_offline(config, groups, validation, teacher, run_dir, stream=io.StringIO())
+    return train_offline(config, TrainingData(groups, validation, teacher), run_dir, stream=io.StringIO())
 
 
 def adapter_weights(folder):
@@ -95,7 +96,7 @@ def test_supervised_training_raises_the_labels_and_its_loss_is_their_mean_cross_
 def test_the_prompt_is_no_label_in_supervised_training(model, tmp_path):
     """The gradient of a chat does not depend on the prompt's tokens as labels: TRL's completion-only loss agrees."""
     [row] = one_by_one()[0]
-    training = prepare(supervised(model), [[row]], (), (), tmp_path)
+    training = prepare(supervised(model), TrainingData([[row]]), tmp_path)
     step = next(iter(optimizer_steps(training)))[1]
     ids = torch.tensor([row.prompt_ids + row.completion_ids])
     labels = ids.clone()
@@ -108,7 +109,7 @@ def test_the_prompt_is_no_label_in_supervised_training(model, tmp_path):
 def test_an_interrupted_supervised_training_goes_on_to_the_same_weights(model, tmp_path):
     chats, config = one_by_one(), supervised(model, save_steps=2)
     whole = train(config, chats, tmp_path / "whole")
-    training = prepare(config, chats, (), (), tmp_path / "cut")
+    training = prepare(config, TrainingData(chats), tmp_path / "cut")
     (tmp_path / "cut").mkdir()
     for number, _ in optimizer_steps(training):
         if number == 2:
@@ -217,7 +218,7 @@ def test_the_reference_is_the_model_without_its_adapter_and_kl_holds_the_policy_
 
 def test_the_kl_alone_pulls_back_to_the_reference(model, tmp_path):
     flat = [[sample((20, END), 1.0, 0.0), sample((21, 13, END), 1.0, 0.0)]]
-    training = prepare(settings(model, beta=1.0, max_steps=20), flat, (), (), tmp_path)
+    training = prepare(settings(model, beta=1.0, max_steps=20), TrainingData(flat), tmp_path)
     move_away_from_the_start(training.model, 0.2)
     kls = [metrics["kl"] for _, metrics in optimizer_steps(training)]
     assert kls[0] > 0.01
@@ -329,7 +330,7 @@ def test_scoring_the_reference_does_not_count_as_steps(model, tmp_path, monkeypa
     monkeypatch.setattr(loop, "score_reference", slow)
     stream = io.StringIO()
     config = settings(model, beta=0.1, num_train_epochs=4)
-    train_offline(config, good_and_bad(), [], [], tmp_path / "run", stream=stream, clock=clock)
+    train_offline(config, TrainingData(good_and_bad()), tmp_path / "run", stream=stream, clock=clock)
     assert now[0] > 1000
     first = next(line for line in stream.getvalue().splitlines() if " 1/" in line)
     minutes, seconds = first.rpartition("left ")[2].split(":")
@@ -338,7 +339,7 @@ def test_scoring_the_reference_does_not_count_as_steps(model, tmp_path, monkeypa
 
 def test_what_takes_time_beside_the_steps_is_said(model, tmp_path):
     stream = io.StringIO()
-    train_offline(settings(model), good_and_bad(), good_and_bad(), [], tmp_path / "run", stream=stream)
+    train_offline(settings(model), TrainingData(good_and_bad(), good_and_bad()), tmp_path / "run", stream=stream)
     told = stream.getvalue().splitlines()
     assert told[-2] == f"measuring {sum(map(len, good_and_bad()))} held-out replies"
     assert told[-1] == "writing the model"
@@ -477,7 +478,7 @@ def whole(model, tmp_path_factory):
 def test_a_resumed_run_ends_with_the_same_weights_and_metrics(model, whole, tmp_path, monkeypatch, killed_at):
     whole_dir, uninterrupted = whole
     assert uninterrupted.steps == 12
-    real = loop._rows_of
+    real = loop.rows_of
 
     def dying(training, index):
         if index == killed_at:
@@ -485,7 +486,7 @@ def test_a_resumed_run_ends_with_the_same_weights_and_metrics(model, whole, tmp_
         return real(training, index)
 
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "_rows_of", dying)
+        patch.setattr(loop, "rows_of", dying)
         with pytest.raises(Kill):
             rich_training(model, tmp_path / "torn")
     with (tmp_path / "torn" / "metrics.jsonl").open("a") as handle:
@@ -510,7 +511,7 @@ def test_a_training_goes_on_with_less_memory_and_takes_the_same_steps(model, tmp
 
     more = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2}
     less = {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 4}
-    whole, real = training("whole", **more), loop._rows_of
+    whole, real = training("whole", **more), loop.rows_of
 
     def full(training, index):
         if index == 5:
@@ -518,7 +519,7 @@ def test_a_training_goes_on_with_less_memory_and_takes_the_same_steps(model, tmp
         return real(training, index)
 
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "_rows_of", full)
+        patch.setattr(loop, "rows_of", full)
         with pytest.raises(torch.OutOfMemoryError):
             training("torn", **more)
     resumed = training("torn", **less, gradient_checkpointing=True)
@@ -532,7 +533,7 @@ def test_a_training_goes_on_with_less_memory_and_takes_the_same_steps(model, tmp
 
 
 def test_ctrl_c_finishes_the_step_and_saves_it(model, whole, tmp_path, monkeypatch):
-    real = loop._rows_of
+    real = loop.rows_of
 
     def interrupted(training, index):
         if index == 4:
@@ -541,7 +542,7 @@ def test_ctrl_c_finishes_the_step_and_saves_it(model, whole, tmp_path, monkeypat
 
     handler = signal.getsignal(signal.SIGINT)
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "_rows_of", interrupted)
+        patch.setattr(loop, "rows_of", interrupted)
         with pytest.raises(KeyboardInterrupt):
             rich_training(model, tmp_path / "stopped")
     assert signal.getsignal(signal.SIGINT) is handler
@@ -573,14 +574,14 @@ def test_a_model_with_weights_that_are_not_finite_is_named_as_the_cause(model, t
 
 def test_weights_that_are_not_finite_during_a_training_are_named_as_the_cause(model, tmp_path, monkeypatch):
     """Neither the rows nor the learning rate of the step are to blame."""
-    real_rows = loop._rows_of
+    real_rows = loop.rows_of
 
     def rows_of(training, index):
         if index == 2:
             next(training.model.parameters()).data.view(-1)[0:] = float("nan")
         return real_rows(training, index)
 
-    monkeypatch.setattr(loop, "_rows_of", rows_of)
+    monkeypatch.setattr(loop, "rows_of", rows_of)
     with pytest.raises(
         TrainingStoppedError, match="The loss of step 3 is not finite, as weights of the model"
     ) as raised:
@@ -600,7 +601,7 @@ def test_a_step_that_is_not_finite_stops_with_its_rows_and_leaves_the_weights(mo
         bad = term.loss * float("inf") if where == "loss" else term.loss + (logps.sum() * 0).sqrt()
         return type(term)(bad, term.metrics)
 
-    real_rows = loop._rows_of
+    real_rows = loop.rows_of
 
     def rows_of(training, index):
         seen["weights"] = {name: value.detach().clone() for name, value in trained_weights(training.model).items()}
@@ -609,7 +610,7 @@ def test_a_step_that_is_not_finite_stops_with_its_rows_and_leaves_the_weights(mo
             monkeypatch.setattr(objective, "policy_loss", broken)
         return real_rows(training, index)
 
-    monkeypatch.setattr(loop, "_rows_of", rows_of)
+    monkeypatch.setattr(loop, "rows_of", rows_of)
     with pytest.raises(TrainingStoppedError, match=f"The {where} of step 3 is not finite") as raised:
         train(settings(model), groups, tmp_path)
     assert raised.value.exit_code == 3
@@ -658,7 +659,7 @@ def test_without_a_step_the_kl_is_zero_although_the_configuration_has_dropout(tm
 
 def test_the_estimate_is_the_hand_computed_one(model, tmp_path):
     group = good_and_bad(1)[0]
-    training = prepare(settings(model, beta=0.1), [group], [group], (), tmp_path)
+    training = prepare(settings(model, beta=0.1), TrainingData([group], [group]), tmp_path)
     score_reference(training)
     before = validate(training)
     assert before["validation/reward"] == pytest.approx(0.5)

@@ -34,7 +34,7 @@ def train(self, **options):
 
 def on_step_end(self, args, state, control, **others):
     if state.global_step == 3 and args.process_index == 1 and not ends:
-        self._stop.number = signal.SIGINT  # it reached the second process alone
+        self.stop.number = signal.SIGINT  # it reached the second process alone
     end(self, args, state, control, **others)
 
 GRPOWithImitationTrainer.train, RunCallback.on_step_end = train, on_step_end

@@ -19,7 +19,7 @@ from engine.tasks.registry import task_named
 
 ASKED_WORDS = 25
 """Words that a lesson is asked to have at most: models count badly, and the library takes 32."""
-_FORM = 'one line that begins with "Lesson:"'
+_FORM = 'one sentence that begins with "When"'
 _WRONG_SHOWN = 2
 _SHOWN_HEAD, _SHOWN_TAIL = 1200, 800
 """Characters of the beginning and of the end of an attempt that are shown."""
@@ -29,6 +29,8 @@ _MARKED = re.compile(r"^[\s>*_#`-]*(?:lesson|教训|经验)\b[\s*_`]*[:：][\s*_
 _IN_JSON = re.compile(r'"content"\s*:\s*("(?:[^"\\]|\\.)*")')
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z])|(?<=[。！？])")
 _NONE = re.compile(r"\W*(?:none|no lesson|nothing|无|没有)\W*", re.IGNORECASE)
+_BEGINNINGS = ("When", "If", "当", "如果")
+_LIST_MARKS = " \t-*•>#`\"'"
 _QUOTES = "\"'“”‘’`*_ "
 
 
@@ -116,7 +118,7 @@ class ExperienceAnalyst:
                 learner=f"The attempts are {task.attempt_descriptions[learner]}; the lesson steers "
                 f"{_LEARNERS[learner]}.",
                 max_words=ASKED_WORDS,
-                focus=task.lesson_focus(problem),
+                asked_for=task.lesson_asked_for(problem, list(wrong)),
                 problem=problem.text,
                 ground_truth=task.truth(problem),
                 wrong_answers=list(wrong),
@@ -153,23 +155,26 @@ def shown_attempts(attempts: Sequence[Attempt]) -> list[Attempt]:
 
 
 def lesson_in(text: str) -> Proposal:
-    """The lesson of a reply: after the last ``Lesson:``, the ``content`` of a JSON object, or the only sentence.
+    """The lesson of a reply: after the last ``Lesson:``, the ``content`` of a JSON object, or the only line; of several
+    lines the last one that begins as a lesson does.
 
     Of several sentences those are taken that have at most 32 words together.
     """
     text = text.rpartition("</think>")[2].strip()
     marked = [line for line in _MARKED.findall(text) if line.strip()]
     contents = _IN_JSON.findall(text)
+    lines = [line.strip(_LIST_MARKS) for line in text.splitlines() if line.strip(_LIST_MARKS)]
+    begun = [line for line in lines if line.startswith(_BEGINNINGS)]
     if marked:
         lesson = marked[-1]
     elif contents:
         lesson = str(json.loads(contents[0], strict=False))
     elif '"operations"' in text:  # a JSON list without any
         lesson = "none"
-    elif text and "\n" not in text:
-        lesson = text
+    elif lines and (len(lines) == 1 or begun):
+        lesson = (begun or lines)[-1]
     else:
-        return Proposal(outcome=Outcome.MODEL_FAULT, fault=Fault(kind="no_lesson", message=f"it has not {_FORM}"))
+        return Proposal(outcome=Outcome.MODEL_FAULT, fault=Fault(kind="no_lesson", message=f"it is not {_FORM}"))
     lesson = as_one_line(lesson).strip(_QUOTES)
     if _NONE.fullmatch(lesson) or not lesson:
         return Proposal()

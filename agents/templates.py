@@ -11,7 +11,7 @@ from engine.tasks.registry import known_tasks
 from prompts import PromptTemplate
 
 _EXTRACTION = {"learner", "problem", "ground_truth", "attempts"}
-_OPTIONAL = {"max_words", "focus", "wrong_answers", "others"}
+_OPTIONAL = {"max_words", "asked_for", "wrong_answers", "others"}
 """What the analyst is told too; a model that was trained on a prompt may do without."""
 _VARIABLES = {
     "generator": {"problem", "experiences"},

@@ -249,9 +249,17 @@ class Task(ABC, Generic[ContentT]):
         """Whether a solved problem should show how its answer is found."""
         return True
 
-    def lesson_focus(self, problem: Problem) -> str:
-        """What a lesson from a problem is about, and what it must not hold, for the analyst."""
-        return "method: a check, a typical mistake; never this problem's numbers, its wording or its answer"
+    def lesson_asked_for(self, problem: Problem, wrong: Sequence[str]) -> str:
+        """What a lesson says after its "When ...", for the analyst.
+
+        Args:
+            problem: that was answered.
+            wrong: the wrong answers that the analyst reads.
+        """
+        return (
+            "says what to check or do, so that this mistake is not made again; it has none of this problem's numbers, "
+            "and not its answer"
+        )
 
     def leaks_answer(self, content: str, problem: Problem) -> bool:
         """Whether an experience gives away the answer of its problem. The default is made for short answers."""

@@ -197,11 +197,11 @@ class ScaffoldTask(Task[Scaffold]):
         """A scaffold without a graph that states the answer."""
         return Scaffold(target_variable="answer", final_answer=problem.answer).model_dump_json()
 
-    def lesson_focus(self, problem: Problem) -> str:
-        """The method of the graph."""
+    def lesson_asked_for(self, problem: Problem, wrong: Sequence[str]) -> str:
+        """How such a graph is set up."""
         return (
-            "method: a check, a typical mistake, a way to set up the graph; never this problem's numbers, its wording "
-            "or its answer"
+            "says what to check, or how to set up the graph, so that this mistake is not made again; it has none of "
+            "this problem's numbers, and not its answer"
         )
 
     def to_record(self, candidate: Candidate[Scaffold]) -> str | None:

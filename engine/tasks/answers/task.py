@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -150,14 +150,12 @@ class AnswersTask(PlainTask):
         """Labels and options are chosen."""
         return truth_of(problem)[1].kind not in ("label", "choice", "set")
 
-    def lesson_focus(self, problem: Problem) -> str:
+    def lesson_asked_for(self, problem: Problem, wrong: Sequence[str]) -> str:
         """For labels, which of them to choose and why not another: they are no answers of one problem alone."""
-        if truth_of(problem)[1].kind == "label":
-            return (
-                "the label to choose and the one that it was taken for, by their names, and what in a text tells them "
-                "apart; never the wording of this text"
-            )
-        return super().lesson_focus(problem)
+        truth, how = truth_of(problem)
+        if how.kind != "label" or not wrong:
+            return super().lesson_asked_for(problem, wrong)
+        return f'says which label to choose for such a text, "{truth}", and why not "{wrong[0]}"'
 
     def leaks_answer(self, content: str, problem: Problem) -> bool:
         """Whether an experience gives the answer away. A label is no answer of one problem alone."""

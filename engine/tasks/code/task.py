@@ -250,11 +250,11 @@ class CodeTask(Task[CodeReply]):
     def case_answer(self, problem: Problem) -> None:
         """A program has no answer in short."""
 
-    def lesson_focus(self, problem: Problem) -> str:
+    def lesson_asked_for(self, problem: Problem, wrong: Sequence[str]) -> str:
         """How such programs are written."""
         return (
-            "method: a check, a typical mistake, a way to read the statement, a data structure, an edge case; never "
-            "this problem's program, its tests or its names"
+            "says what to check or do in such a program, so that this mistake is not made again; it has none of this "
+            "problem's names, and no program"
         )
 
     def canonical(self, record: str) -> str:

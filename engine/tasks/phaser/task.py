@@ -229,12 +229,11 @@ class PhaserTask(Task[GameReply]):
     def case_answer(self, problem: Problem) -> None:
         """A program has no answer in short."""
 
-    def lesson_focus(self, problem: Problem) -> str:
+    def lesson_asked_for(self, problem: Problem, wrong: Sequence[str]) -> str:
         """How such games are written."""
         return (
-            "method: a Phaser call and its arguments, the order of preload, create and update, how a game boots, how "
-            "textures are made in code, a typical runtime error and what prevents it; never this game's program, its "
-            "texts or its numbers"
+            "says which call, order or setting of Phaser makes such a game work; it has none of this game's names and "
+            "texts, and no program"
         )
 
     def leaks_answer(self, content: str, problem: Problem) -> bool:

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 from pydantic import BaseModel
 
-from engine.answers.how import HowCompared
-from engine.contract.checks import CheckResult
-from engine.contract.datasets import DataPreparation
-from engine.contract.training_reward import TrainingReward
 from engine.records import Candidate, Completion, DisplayBlock, Problem
 from engine.task import Example, Measurement, ScoredFields, completion_of_row
+
+if TYPE_CHECKING:
+    from engine.answers.how import HowCompared
+    from engine.contract.checks import CheckResult
+    from engine.contract.datasets import DataPreparation
+    from engine.contract.training_reward import TrainingReward
 
 RowReader = Callable[[Mapping[str, Any], str], "Problem | None"]
 """Reads a row, given its place for messages; None for a row of another part."""

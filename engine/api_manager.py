@@ -24,7 +24,7 @@ from engine.reading.masking import (
     shown_url,
     without_secrets,
 )
-from engine.storage.shipped_files import shipped_file
+from engine.storage.data_folders import shipped_file
 
 _LARGEST = 10**9
 """Larger limits and times are mistakes; some do not fit into SQLite's integers."""

@@ -9,6 +9,12 @@ def first_line(error: BaseException) -> str:
     return text.splitlines()[0] if text else type(error).__name__
 
 
+def quoted(value: object) -> str:
+    """A value for an error message, shortened."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
 class ScaffoldError(Exception):
     """Base class. A command prints ``what``, ``why`` and ``fix`` and exits with ``exit_code``.
 
@@ -27,6 +33,10 @@ class ScaffoldError(Exception):
 
 class InputError(ScaffoldError, ValueError):
     """Invalid input: a flag, the content of a file, the name of a dataset."""
+
+
+class EmptyRowError(InputError):
+    """A row of a dataset has no question or no right answer; such rows are left out, and counted."""
 
 
 class MissingInputError(ScaffoldError, FileNotFoundError):

@@ -10,7 +10,7 @@ from typing import Any
 from engine.answers.how import HowCompared, Kind
 from engine.answers.kinds import plain
 from engine.answers.words import read_choices
-from engine.errors import InputError
+from engine.errors import EmptyRowError, InputError
 from engine.own_data.cells import as_passage, as_text, value_of
 from engine.own_data.columns import Columns, message_of, names_in
 from engine.own_data.gold import read_gold
@@ -216,10 +216,6 @@ class Description:
 
     def _marked(self, answers: Sequence[str]) -> Sequence[str]:
         return marks_of(answers) if self.how.kind == "set" else answers[:1]
-
-
-class EmptyRowError(InputError):
-    """A row has no question or no right answer; such rows are left out, and counted."""
 
 
 def _as_row_says(own: str, answers: Sequence[str], usual: HowCompared, where: str) -> HowCompared:

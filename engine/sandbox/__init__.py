@@ -28,3 +28,6 @@ memory instead of address space. They can become another executable that is visi
 
 ``worker.py`` is separate. It runs this package's own functions in processes that can be killed, without isolation.
 """
+
+ALLOW_WEAK = "SCAFFOLD_ALLOW_WEAK_SANDBOX"
+"""Environment variable that permits the level ``rlimits`` for rewards; ``--allow-weak-sandbox`` sets it."""

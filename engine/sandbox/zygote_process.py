@@ -15,10 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.errors import ConfigurationError
+from engine.sandbox import ALLOW_WEAK
 from engine.sandbox.levels import LEVELS, Level, zygote_command
-
-ALLOW_WEAK = "SCAFFOLD_ALLOW_WEAK_SANDBOX"
-"""Environment variable that permits the level ``rlimits`` for rewards; ``--allow-weak-sandbox`` sets it."""
 
 _START_S = 30.0
 _END_S = 60.0

@@ -10,9 +10,10 @@ from typing import Any
 
 from engine.errors import InputError
 from engine.storage.json_forms import SPLITS, names_are_there
+from engine.storage.json_lines import MAX_LINE_BYTES
 from engine.storage.json_rows import begins_as_json, json_rows
 from engine.storage.parquet_rows import parquet_rows
-from engine.storage.source_files import MAX_LINE_BYTES, SourceFile, file_errors
+from engine.storage.source_files import SourceFile, file_errors
 from engine.storage.table_rows import CsvRow, Table
 
 __all__ = ["MAX_LINE_BYTES", "SUFFIXES", "CsvRow", "DataFile", "file_rows", "open_data_file", "split_files"]

@@ -14,9 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from engine.errors import InputError, MissingInputError
-
-MAX_LINE_BYTES = 1 << 20
-"""Limit of a line; a longer one is refused before it is read completely."""
+from engine.storage.json_lines import MAX_LINE_BYTES, bad_line
 
 MAX_DOCUMENT_BYTES = 256 << 20
 """Limit of what is read as a whole: one JSON document. Parsed, it takes about five times its size."""
@@ -67,11 +65,6 @@ def file_errors(path: Path, needed: str = "") -> Iterator[None]:
         raise InputError(f"{path} is not {error.encoding}: {error.reason}", fix="Save the file as UTF-8.") from error
     except OSError as error:
         raise InputError(f"Cannot read {path}: {error.strerror or error}", fix="Give a readable file.") from error
-
-
-def bad_line(source: object, number: int, why: str, *, fix: str = "") -> InputError:
-    """The error of a line."""
-    return InputError(f"{source}, line {number}: {why}", fix=fix)
 
 
 class SourceFile:

@@ -10,7 +10,8 @@ from itertools import islice, zip_longest
 
 from engine.errors import InputError
 from engine.storage.column_names import are_numbered, has_known_name, shown, why_row, without_names
-from engine.storage.source_files import MAX_LINE_BYTES, SourceFile, bad_line
+from engine.storage.json_lines import MAX_LINE_BYTES, bad_line
+from engine.storage.source_files import SourceFile
 
 _MARKS = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "vertical bars"}
 """What separates fields, the most reliable first."""

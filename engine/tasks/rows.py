@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl
 
-from engine.errors import InputError
+from engine.errors import InputError, quoted
 from engine.records import Problem
-from engine.storage.data_files import CsvRow
 
 TEXT_FIELDS = ("problem", "question", "prompt", "text")
 ANSWER_FIELDS = ("answer", "ground_truth")
@@ -111,46 +110,6 @@ def read_field_map(text: str) -> dict[str, str]:
     return {names.get(name, name): source.replace("\\n", "\n") for name, source in fields.items()}
 
 
-def renamed(row: Mapping[str, Any], fields: Mapping[str, str] | None, where: str) -> Mapping[str, Any]:
-    """A row with the fields that ``--fields`` names, in place of the columns that they are taken from."""
-    if not fields:
-        return row
-    moved = {name: _filled(row, source, where) for name, source in fields.items()}
-    return {name: value for name, value in row.items() if name not in fields.values()} | moved
-
-
-def _filled(row: Mapping[str, Any], source: str, where: str) -> Any:
-    if "{" not in source:
-        return renamed_field(row, source, where)
-    return re.sub(r"\{([^{}]+)\}", lambda found: str(renamed_field(row, found[1], where)), source)
-
-
-def is_empty(row: Mapping[str, Any], name: str) -> bool:
-    """Whether a row has a field of this name without a value. Of a CSV file such fields are no items of the row."""
-    return row[name] in (None, "") if name in row else isinstance(row, CsvRow) and name in row.empty
-
-
-def renamed_field(row: Mapping[str, Any], source: str, where: str) -> Any:
-    """The value of a field; ``a.b`` is the field ``b`` of the object ``a`` unless a field has that name.
-
-    An empty field of a CSV file is an empty text.
-
-    Raises:
-        InputError: there is none.
-    """
-    if source in row:
-        return row[source]
-    if is_empty(row, source):
-        return ""
-    value: Any = row
-    for name in source.split("."):
-        if not isinstance(value, Mapping) or name not in value:
-            here = ", ".join(map(str, row))[:300] or "no field at all"
-            raise InputError(f"{where}: there is no field {quoted(source)}, which --fields names (here: {here})")
-        value = value[name]
-    return value
-
-
 def field_of(row: Mapping[str, Any], names: Sequence[str], where: str) -> str:
     """The first of the names that the row has.
 
@@ -181,9 +140,3 @@ def text_of(row: Mapping[str, Any], field: str, where: str) -> str:
     if not str(value).strip():
         raise InputError(f"{where}: field '{field}' is empty", fix=NEEDED_FIELDS)
     return str(value).strip()
-
-
-def quoted(value: Any) -> str:
-    """A value for an error message, shortened."""
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -20,7 +20,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from engine.errors import InputError
-from engine.sandbox.zygote_process import ALLOW_WEAK
+from engine.sandbox import ALLOW_WEAK
 from grpo_training.cli.entry import CommandParser
 from grpo_training.cli.settings import COMMON, ROOT, WORKING_DIR, Given, Settings, as_flag, plain_type
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple, TypeVar, Union, get_arg
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from engine.storage.shipped_files import shipped_file
+from engine.storage.data_folders import shipped_file
 
 ROOT = Path(__file__).resolve().parents[2]
 """The folder that holds the packages: a checkout, or site-packages."""

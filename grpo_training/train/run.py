@@ -23,7 +23,7 @@ from engine.tasks.registry import check_verifiers, load_task, task_named
 from engine.tasks.simple import RewardTask
 from grpo_training.cli.entry import collect_usually
 from grpo_training.runs.folder import found_run
-from grpo_training.runs.run import TrainingRun
+from grpo_training.runs.training_run import TrainingRun
 from grpo_training.serve.model_folder import weights_digest
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.samples import fingerprint

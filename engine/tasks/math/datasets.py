@@ -9,9 +9,9 @@ from functools import partial
 from typing import Any
 
 from engine.contract.datasets import Dataset, HubDataset, WebDataset
-from engine.errors import InputError
+from engine.errors import InputError, quoted
 from engine.records import Problem
-from engine.tasks.rows import ANSWER_FIELDS, field_of, quoted, split_dataset_name
+from engine.tasks.rows import ANSWER_FIELDS, field_of, split_dataset_name
 
 
 def _fault(digest: str, rows: Sequence[Mapping[str, Any]]) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from engine.errors import InputError
-from grpo_training.runs.run import TrainingRun
+from grpo_training.runs.training_run import TrainingRun
 from grpo_training.selector.data.beam_file import load_groups
 from grpo_training.selector.data.embeddings import EmbeddingTable
 from grpo_training.selector.data.groups import ShotGroup, split_groups

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from engine.datasets import FOLDER_FILE
 from engine.errors import InputError
+from engine.own_datasets import FOLDER_FILE
 from engine.records import Message, Problem
 from engine.task import Task
 from engine.tasks.registry import task_named, task_of_row

@@ -14,7 +14,8 @@ from engine.errors import InputError
 from engine.storage.append_log import writer_of
 from engine.storage.file_stamp import FileStamp, file_stamp
 from grpo_training.runs.folder import learner_of_library, learner_of_results, libraries_of, manifest_file
-from grpo_training.runs.run import CONFIG_JSON, RunManifest, load_manifest
+from grpo_training.runs.run import RunManifest, load_manifest
+from grpo_training.runs.training_run import CONFIG_JSON
 from grpo_training.view.data.evaluations import SAMPLES, Evaluation
 from grpo_training.view.data.libraries import Library
 from grpo_training.view.data.record_index import NotFoundError, RecordIndex, fusion_index, rollout_index

@@ -14,7 +14,7 @@ from engine.errors import ConfigurationError, InputError, LockHeldError, Missing
 from engine.storage.append_log import AppendLog
 from grpo_training.cli import settings as command_settings
 from grpo_training.runs.environment import code_revision
-from grpo_training.runs.run import TrainingRun
+from grpo_training.runs.training_run import TrainingRun
 from grpo_training.train import run as train
 from grpo_training.train.__main__ import main
 from grpo_training.train.config import GRPOTrainingConfig, load_config

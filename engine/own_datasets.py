@@ -1,0 +1,253 @@
+"""Problems of a user's own file or folder, or of a dataset of the Hugging Face hub.
+
+The rows are read from any usual form of file, and all of them together describe which column is what.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from engine.abilities import ReadsDescribedRows, RowReader
+from engine.dataset_rows import LoadedDataset, read_rows, row_reader, task_that_reads
+from engine.errors import InputError, quoted
+from engine.own_data.columns import as_template, names_in
+from engine.own_data.describe import describe
+from engine.own_data.description import Description
+from engine.own_data.fields import renamed
+from engine.records import Problem
+from engine.storage.data_files import SUFFIXES, CsvRow, file_rows, open_data_file, split_files
+from engine.storage.data_folders import data_file, more_folders
+from engine.storage.hub import hub_name, rows_of_hub
+from engine.task import Task
+from engine.tasks.registry import dataset_names, task_of_own_data, task_of_row, task_with_dataset
+from engine.tasks.rows import NEEDED_FIELDS
+
+FOLDER_FILE = "grpo_dataset.json"
+"""The file that is read of each folder below a dataset that is a folder."""
+
+_USUAL_SPLIT = "train"
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+@dataclass(frozen=True)
+class OwnDatasets:
+    """Loads datasets that no task declares; the arguments of :func:`engine.datasets.load_dataset`."""
+
+    task: Task | None
+    fields: Mapping[str, str] | None
+    columns: Sequence[str] | None
+    compare_as: str | None
+    max_problems: int | None
+    row_read: Callable[[], object]
+
+    def load(self, name: str, folders: Sequence[Path]) -> LoadedDataset:
+        """The dataset of a path, of a name of the hub, or of a ``.jsonl`` file in the data folders.
+
+        Raises:
+            MissingInputError, InputError: as ``load_dataset``.
+        """
+        if not _is_path(name):
+            file = data_file([f"{name}.jsonl"], folders) if _PLAIN_NAME.fullmatch(name) else None
+            if file is None:
+                raise _unknown_name(name, folders)
+            return self._read_file(file, name)
+        on_hub = hub_name(name) if _local(name) is None else None
+        if on_hub is not None:
+            source, rows, class_names = rows_of_hub(on_hub)
+            return self._read(rows, on_hub.repository.rpartition("/")[2], source, class_names)
+        path, split = _local(name) or (Path(name).expanduser(), None)
+        if not path.is_dir():
+            declared = _reader_of_declared(path) if self.task is None else None
+            if declared is not None:
+                return self._read_by_task(path, path.stem, declared)
+            return self._read_file(path, path.name.partition(".")[0], split)
+        splits = {} if (path / FOLDER_FILE).is_file() else split_files(path)
+        if not splits and split is None:
+            return self._read_folder(path)
+        chosen = split or (_USUAL_SPLIT if _USUAL_SPLIT in splits else next(iter(splits)))
+        if chosen not in splits:
+            known = ", ".join(splits) or "none"
+            raise InputError(f"{path} has no split {chosen!r}", why=f"Its splits: {known}.")
+        others = ", ".join(f"{path}:{other}" for other in splits if other != chosen)
+        note = f"read {splits[chosen].name}, the split {chosen} of {path}" + (f"; others: {others}" if others else "")
+        return self._read_file(splits[chosen], path.name, notes=[note])
+
+    def _read_file(self, path: Path, name: str, split: str | None = None, notes: Sequence[str] = ()) -> LoadedDataset:
+        """The dataset of a file; its columns are numbers if ``fields`` names numbers."""
+        sources = [column for source in (self.fields or {}).values() for column in names_in(as_template(source))]
+        numbered = self.columns is None and bool(sources) and all(source.isdigit() for source in sources)
+        file = open_data_file(path, columns=self.columns, numbered=numbered, split=split, needed=NEEDED_FIELDS)
+        return self._read(file.rows, name, str(path), file.class_names, [*notes, *file.notes])
+
+    def _read_folder(self, folder: Path) -> LoadedDataset:
+        """Read the datasets of a folder as one."""
+        files = [folder / FOLDER_FILE] if (folder / FOLDER_FILE).is_file() else sorted(folder.glob(f"*/{FOLDER_FILE}"))
+        if not files:
+            raise InputError(
+                f"Cannot read {folder}: it is a folder without datasets",
+                why=f"There is no {FOLDER_FILE} in it, nor in a folder in it.",
+                fix="Give a file, or the folder that holds them.",
+            )
+        problems: dict[str, Problem] = {}
+        for file in files:
+            remaining = None if self.max_problems is None else self.max_problems - len(problems)
+            if remaining == 0:
+                break
+            loading = replace(self, max_problems=remaining)
+            for problem in loading._read_by_task(file, file.parent.name, row_reader(self.task)).problems:
+                if problem.id in problems:
+                    raise InputError(f"{file}: the id {quoted(problem.id)} is in an earlier file of {folder} too")
+                problems[problem.id] = problem
+        return LoadedDataset(list(problems.values()))
+
+    def _read_by_task(self, path: Path, name: str, reader: RowReader) -> LoadedDataset:
+        """Read a file whose rows have the fields that tasks read."""
+        rows = enumerate(file_rows(path, needed=NEEDED_FIELDS), start=1)
+        return read_rows(rows, name, str(path), reader, max_problems=self.max_problems, row_read=self.row_read)
+
+    def _read(
+        self,
+        rows: Iterable[Any],
+        name: str,
+        source: str,
+        class_names: Mapping[str, Sequence[str]] = MappingProxyType({}),
+        notes: Sequence[str] = (),
+    ) -> LoadedDataset:
+        """Read rows that all of them together describe.
+
+        Args:
+            rows: of the file.
+            name: for the ids of the problems.
+            source: for messages.
+            class_names: names of class ids, by column.
+            notes: what was found out about the file.
+        """
+        everything: list[Any] = []
+        fault: InputError | None = None
+        try:
+            for row in rows:
+                everything.append(row)
+        except InputError as error:  # raised when it is reached: max_problems may stop before
+            fault = error
+        described = partial(
+            describe, where=source, fields=self.fields, compare_as=self.compare_as, class_names=class_names
+        )
+        reader, said = self._reader([row for row in everything if isinstance(row, Mapping)], described)
+        loaded = read_rows(
+            _numbered(everything, fault), name, source, reader, max_problems=self.max_problems, row_read=self.row_read
+        )
+        if loaded.dropped:
+            count, first = len(loaded.dropped), loaded.dropped[0][2]
+            left_out = "row has no question or no right answer and is" if count == 1 else "rows have none and are"
+            said.append(f"{count} {left_out} left out: {first}")
+        is_cut = len(loaded.problems) == self.max_problems < len(everything) if self.max_problems else False
+        if is_cut and len(loaded.problems) > 1 and len({problem.answer for problem in loaded.problems}) == 1:
+            said.append(
+                f"all {len(loaded.problems)} problems that were read have the same right answer, as the file is "
+                "sorted: mix its lines, or read more of them (--max-problems)"
+            )
+        return replace(loaded, note="\n".join([*notes, *said]))
+
+    def _reader(
+        self, rows: Sequence[Mapping[str, Any]], described: Callable[[Sequence[Mapping[str, Any]]], Description]
+    ) -> tuple[RowReader, list[str]]:
+        """What reads each row, and what to say about them.
+
+        Rows of tasks that read described rows are described together, those of each task for itself.
+        """
+        open_rows = [
+            row for row in rows if row.get("task") is None and (self.task is not None or task_of_row(row) is None)
+        ]
+        of_open_rows = None
+        if open_rows and (self.task is None or isinstance(self.task, ReadsDescribedRows)):
+            of_open_rows = described(open_rows)
+        says = self.compare_as is not None or any(row.get("compare") is not None for row in open_rows)
+        is_mathematics = of_open_rows is not None and of_open_rows.is_mathematics and not says
+        chosen = self.task or task_of_own_data(is_mathematics=is_mathematics)
+        descriptions: dict[str, Description] = {}
+        said: list[str] = []
+        for task, of_task in _by_task(rows, self.task, chosen):
+            if isinstance(task, ReadsDescribedRows):
+                is_same = of_open_rows is not None and len(of_task) == len(open_rows)
+                description = of_open_rows if of_open_rows is not None and is_same else described(of_task)
+                descriptions[task.name] = description
+                if all(row.get("task") is not None for row in of_task) and description.is_plain:
+                    continue
+                read_as = f"{task.name}, {task.comparison_in_words(description.how)}"
+                said += description.lines(len(of_task), read_as, is_chosen=self.task is None)
+
+        def read(row: Mapping[str, Any], where: str) -> Problem | None:
+            task = task_that_reads(row, where, self.task, chosen)
+            description = descriptions.get(task.name)
+            if description is None or not isinstance(task, ReadsDescribedRows):
+                return task.problem_from_row(renamed(row, self.fields, where), where)
+            if not description.reads(row):
+                description = describe([row], where=where, compare_as=self.compare_as, by_name=True)
+            plain_row, how = description.plain_row(row, where)
+            return task.described_problem(plain_row, how, where)
+
+        return read, said
+
+
+def _is_path(name: str) -> bool:
+    place = name.partition("?")[0]
+    return "/" in place or os.sep in place or place.endswith(SUFFIXES) or _local(name) is not None
+
+
+def _local(name: str) -> tuple[Path, str | None] | None:
+    """The file or folder of a name, and the split after its colon; None if it is none of this machine."""
+    path = Path(name).expanduser()
+    if path.exists() and (path.suffix or os.sep in name):
+        return path, None
+    place, colon, split = name.rpartition(":")
+    below = Path(place).expanduser()
+    return (below, split) if colon and below.exists() and (below.suffix or os.sep in place) else None
+
+
+def _reader_of_declared(path: Path) -> RowReader | None:
+    """The reader of a file that is named as a task's dataset, which is read as that dataset; else None."""
+    task = task_with_dataset(path.stem)
+    dataset = task.dataset(path.stem) if task is not None else None
+    return row_reader(task, dataset) if dataset is not None and dataset.files == (path.name,) else None
+
+
+def _unknown_name(name: str, folders: Iterable[Path]) -> InputError:
+    names = sorted({*dataset_names(), *(path.stem for folder in folders for path in folder.glob("*.jsonl"))})
+    near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.5)
+    guess = f"Did you mean {near[0]!r}? " if near else ""
+    if _PLAIN_NAME.fullmatch(name) and Path(name).exists():
+        guess = f"To read {name} of this folder, write ./{name}. "
+    return InputError(
+        f"Unknown dataset: {name!r}",
+        why=f"Known: {', '.join(names)}. Files are looked up in {', '.join(map(str, folders))}{more_folders()}.",
+        fix=f"{guess}Give the path of a file (x.jsonl, x.csv, x.parquet), or owner/name of the Hugging Face hub.",
+    )
+
+
+def _numbered(rows: Iterable[Any], fault: InputError | None) -> Iterator[tuple[int, Any]]:
+    """Each row with its line; the fault of the next one is raised after them."""
+    for number, row in enumerate(rows, start=1):
+        yield (row.line if isinstance(row, CsvRow) else number), row
+    if fault is not None:
+        raise fault
+
+
+def _by_task(
+    rows: Iterable[Mapping[str, Any]], dataset_task: Task | None, chosen: Task
+) -> list[tuple[Task, list[Mapping[str, Any]]]]:
+    """The rows of each task. A row whose task is unknown is left out: it is refused when it is read."""
+    groups: dict[str, tuple[Task, list[Mapping[str, Any]]]] = {}
+    for row in rows:
+        with contextlib.suppress(InputError):
+            task = task_that_reads(row, "", dataset_task, chosen)
+            groups.setdefault(task.name, (task, []))[1].append(row)
+    return list(groups.values())

@@ -1,16 +1,151 @@
-"""Problems and the answers to them: from what a task reads in a completion to the groups and fusions in the files."""
+"""Record types that cross module boundaries. This module imports none of the project's."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Any, Generic, Literal, Self
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from typing_extensions import TypeVar
 
-from engine.records.calls import Completion, Message, Sampling
-from engine.records.record import Fault, Outcome, Record, left_out
+FORMAT = 1
+"""Version of the file format; written to every line as ``format``."""
+
+
+class Record(BaseModel):
+    """Immutable, compared by value. Unknown keys, as in files written by other programs, are ignored."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False, defer_build=True)
+
+
+def left_out(default: Any = None) -> Any:
+    """A field that files have only where it differs from its default: a value, or the type of an empty one."""
+    if isinstance(default, type):
+        return Field(default_factory=default, exclude_if=lambda value: not value)
+    return Field(default=default, exclude_if=lambda value: value == default)
+
+
+def timestamp() -> str:
+    """The present time as records store it: ISO 8601 in UTC, in seconds."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+class Outcome(StrEnum):
+    """How a model call or a check ended."""
+
+    OK = "ok"
+    MODEL_FAULT = "model_fault"
+    INFRA_FAULT = "infra_fault"
+    JUDGE_FAULT = "judge_fault"
+    VERIFIER_TIMEOUT = "verifier_timeout"
+    FATAL_CONFIG = "fatal_config"
+
+    @property
+    def carries_reward(self) -> bool:
+        """Whether a rollout with this outcome has a reward (after a verifier timeout, the one that its task gives)."""
+        return self in (Outcome.OK, Outcome.MODEL_FAULT, Outcome.VERIFIER_TIMEOUT)
+
+
+REFUSED_REQUEST = "rejected_request"
+"""Kind of the fault of a request that alone failed: its endpoint answers others."""
+
+
+class Fault(Record):
+    """What went wrong. ``kind`` is a short stable code such as ``http_429`` or ``no_json``."""
+
+    kind: str
+    message: str = ""
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether only this request failed, so that a run goes on without its problem."""
+        return self.kind == REFUSED_REQUEST
+
+
+class Message(Record):
+    """One chat message."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+class Sampling(Record):
+    """Sampling parameters. None leaves the choice to the server. Each prompt and sample has its seed, from ``seed``."""
+
+    temperature: float | None = None
+    top_p: float | None = None
+    max_tokens: int | None = None
+    seed: int | None = None
+    logprobs: bool = False
+
+
+IMAGE_MARK = "\ufffc"
+"""Unicode's object replacement character: the place of an image in the text of a message."""
+
+
+class ChatRequest(Record):
+    """A chat request to the endpoint of a role; several samples may be drawn from it.
+
+    Args:
+        role: the api role (``generator_1``, ``critic``, ``analyst`` ...); selects endpoint and model.
+        messages: the conversation.
+        sampling: sampling parameters.
+        json_schema: schema of the reply; sent to servers that support guided decoding.
+        purpose: ``rollout``, ``fusion``, ``analysis``, ``judge``; for accounting only, not part of the request key.
+        images: data URLs of images. Each stands in the messages where its :data:`IMAGE_MARK` is, in their order.
+    """
+
+    role: str
+    messages: tuple[Message, ...]
+    sampling: Sampling = Sampling()
+    json_schema: dict[str, Any] | None = None
+    purpose: str = "rollout"
+    images: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _each_image_has_a_place(self) -> Self:
+        places = sum(message.content.count(IMAGE_MARK) for message in self.messages) if self.images else 0
+        if places != len(self.images):
+            raise ValueError(f"{len(self.images)} images, the messages have places for {places}")
+        return self
+
+
+class Usage(Record):
+    """Tokens, attempts and cost of one sample; ``cost_usd`` is None if no price is configured."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+    attempts: int = 1
+    cost_usd: float | None = None
+
+
+class Completion(Record):
+    """What an endpoint returned for one sample. ``ids_source`` is the origin of ``token_ids``."""
+
+    text: str
+    reasoning: str | None = None
+    finish_reason: str | None = None
+    usage: Usage = Usage()
+    model: str = ""
+    latency_s: float = 0.0
+    request_key: str = ""
+    token_ids: list[int] | None = None
+    logprobs: list[float] | None = None
+    ids_source: Literal["server"] | None = None
+
+
+class Reply(Record):
+    """One sample of a request: a completion or an infrastructure fault."""
+
+    sample_index: int
+    outcome: Outcome
+    completion: Completion | None = None
+    fault: Fault | None = None
+
 
 ContentT = TypeVar("ContentT", default=Any)
 """What a task reads from a completion."""
@@ -290,3 +425,87 @@ class Fusion(Record):
     def answer(self) -> str | None:
         """``final_answer``, as it is named in a rollout."""
         return self.final_answer
+
+
+ExperienceKind = Literal["lesson", "case"]
+
+
+class Uses(Record):
+    """The number of rollouts whose prompt held an experience, and how many of them were correct."""
+
+    rollouts: int = 0
+    correct: int = 0
+
+
+class Evidence(Record):
+    """The group that an experience was learned from; ``problem_text`` is the beginning of the text of its problem."""
+
+    problem_id: str
+    problem_text: str = left_out("")
+    epoch: int = 0
+    mean: float | None = None
+    std: float | None = None
+
+
+class TrialFigures(Record):
+    """What was measured of an experience.
+
+    Args:
+        differences: groups that it was measured in.
+        sum: of the differences (share of right answers with it minus without it), each times the likeness of the
+            problem to those that it was learned from.
+        squares: the sum of the squared differences.
+        weight: the sum of the squared likenesses; None: all are 1.
+        mean: the effect on problems like those that it was learned from, ``sum / weight``.
+        p_helps: the probability that it helps.
+    """
+
+    differences: int = Field(0, ge=0, le=1_000_000_000)
+    sum: float = Field(0.0, ge=-1e12, le=1e12)
+    squares: float = Field(0.0, ge=0, le=1e12)
+    weight: float | None = left_out()
+    mean: float | None = None
+    p_helps: float | None = None
+
+    @model_validator(mode="after")
+    def _of_differences(self) -> Self:
+        """Likenesses from 0 to 1 have no other weight, and by Cauchy-Schwarz no numbers have a larger sum."""
+        weight, rounding = self.differences if self.weight is None else self.weight, 1e-5
+        is_weight = 0 <= weight <= self.differences + rounding
+        if not is_weight or self.sum**2 > (weight + rounding) * (self.squares + rounding):
+            raise ValueError("sum, squares and weight are not those of so many differences")
+        return self
+
+
+class Experience(Record):
+    """One experience of a library. ``status`` is ``active``, ``pinned`` or ``deleted``.
+
+    A ``lesson`` is a sentence of at most 32 words. A ``case`` is a solved problem, shortened.
+    """
+
+    id: str
+    content: str
+    kind: ExperienceKind = left_out("lesson")
+    category: str = ""
+    source_problem: str = ""
+    created_at: str = ""
+    status: Literal["active", "pinned", "deleted"] = "active"
+    evidence: list[Evidence] = Field(default_factory=list)
+    uses: Uses = Uses()
+    trial: TrialFigures | None = left_out()
+
+
+class Operation(Record):
+    """A change of a library.
+
+    An analyst proposes ``add`` (content, category; ``sources``: further problems that the lesson was learned from), and
+    each solved problem is one (kind ``case``). A trial decides on ``retire`` (id), and a person on ``pin``, ``unpin``,
+    ``forbid`` and ``remove`` (id).
+    """
+
+    op: str
+    id: str | None = None
+    content: str | None = None
+    kind: ExperienceKind = left_out("lesson")
+    category: str = ""
+    sources: list[str] = left_out(list)

@@ -38,7 +38,7 @@ def read_config(path: Path, model: type[Settings]) -> dict[str, Given]:
             if key in declared.names:
                 _set_once(parts, declared.names[key], Given(value, f"{path}: {key}"))
                 continue
-        name, value = _translated(path, model, key, value)
+        name, value = model.translated(key, value, f"{path}: {key}") or (_field_name(path, model, key), value)
         expected = plain_type(model.model_fields[name].annotation)
         is_wrong = isinstance(value, bool) != (expected is bool) or (
             isinstance(value, str) and expected in (int, float)
@@ -58,16 +58,6 @@ def _set_once(values: dict[str, Given], name: str, given: Given) -> None:
         key = values[name].source.partition(": ")[2]
         raise InputError(f"{given.source} and {key} set the same option", fix="Remove one of them.")
     values[name] = given
-
-
-def _translated(path: Path, model: type[Settings], key: str, value: Any) -> tuple[str, Any]:
-    """The field that a key sets, and its value."""
-    meanings = model.translated.get(key, model.translated.get(key.rpartition(".")[2]))
-    if meanings is None:
-        return _field_name(path, model, key), value
-    if value not in meanings:
-        raise InputError(f"{path}: {key}: expected {' or '.join(map(repr, meanings))}, got {value!r}")
-    return meanings[value]
 
 
 def _flat(path: Path, model: type[Settings], values: Mapping[Any, Any], section: str = "") -> Iterator[tuple[str, Any]]:

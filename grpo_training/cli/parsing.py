@@ -10,7 +10,6 @@ import copy
 import json
 import os
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin
@@ -80,10 +79,7 @@ def settings_from_yaml(model: type[SettingsT], path: Path) -> SettingsT:
 
 
 def _validated(model: type[SettingsT], values: dict[str, Given], *, fix: str) -> SettingsT:
-    for name, other in model.overridden.items():
-        if None not in (getattr(values.get(name), "value", None), getattr(values.get(other), "value", None)):
-            given, taken = values.pop(name), values[other]
-            print(f"{given.source}: no effect, as {taken.source} ({taken.value}) is given.", file=sys.stderr)
+    values = model.without_overridden(values)
     try:
         return model.model_validate({name: given.value for name, given in values.items()})
     except ValidationError as error:
@@ -109,16 +105,15 @@ def _parser(model: type[Settings], prog: str, description: str) -> CommandParser
     parser = CommandParser(
         prog=prog, usage="%(prog)s [--config FILE] [options]", description=description, formatter_class=_Formatter
     )
-    is_short = any(_is_common(model, name) for name in model.__annotations__)  # those of its own class
-    grouped = {name for names in model.groups.values() for name in names}
-    titles = {**model.groups, "settings": [name for name in model.model_fields if name not in grouped]}
-    for title, names in titles.items():
-        if names:
-            group = parser.add_argument_group(title)
-            for name in names:
-                action = _add_flags(group, model, name)
-                if is_short and not _is_common(model, name) and name not in model.not_in_help:
-                    parser.hide(action)
+    own = [model.model_fields[name] for name in model.__annotations__ if name in model.model_fields]
+    is_short = any(COMMON in field.metadata for field in own)
+    for title, names in model.groups().items():
+        group = parser.add_argument_group(title)
+        for name in names:
+            field = model.model_fields[name]
+            action = _add_flags(group, model, name, field)
+            if is_short and COMMON not in field.metadata and field.description:
+                parser.hide(action)
     group = parser.add_argument_group("configuration")
     group.add_argument("--config", type=Path, metavar="FILE", help="YAML file with any of these settings")
     rare = [
@@ -134,23 +129,18 @@ def _parser(model: type[Settings], prog: str, description: str) -> CommandParser
     return parser
 
 
-def _is_common(model: type[Settings], name: str) -> bool:
-    return name in model.model_fields and COMMON in model.model_fields[name].metadata
-
-
-def _add_flags(group: argparse._ArgumentGroup, model: type[Settings], name: str) -> argparse.Action:
-    field = model.model_fields[name]
+def _add_flags(group: argparse._ArgumentGroup, model: type[Settings], name: str, field: FieldInfo) -> argparse.Action:
     spellings = [name, *(alias for alias, meant in model.aliases.items() if meant == name and "." not in alias)]
-    flags = list(dict.fromkeys(flag for spelling in spellings for flag in (as_flag(spelling), f"--{spelling}")))
+    flags = [flag for spelling in spellings for flag in dict.fromkeys((as_flag(spelling), f"--{spelling}"))]
     flags += [f"-{spelling}" for spelling in spellings[1:] if len(spelling) == 1]
-    text = argparse.SUPPRESS if name in model.not_in_help else _help_text(field, spellings[1:]).replace("%", "%%")
+    options: dict[str, Any] = {"dest": name, "default": argparse.SUPPRESS, "help": argparse.SUPPRESS}
+    if field.description:
+        options["help"] = _help_text(field, spellings[1:]).replace("%", "%%")
     if plain_type(field.annotation) is bool:
-        return group.add_argument(
-            *flags, action=argparse.BooleanOptionalAction, default=argparse.SUPPRESS, dest=name, help=text
-        )
-    several: dict[str, Any] = {"nargs": "+", "action": _Joined} if get_origin(field.annotation) is tuple else {}
-    metavar = _metavar(field.annotation)
-    return group.add_argument(*flags, default=argparse.SUPPRESS, dest=name, help=text, metavar=metavar, **several)
+        return group.add_argument(*flags, action=argparse.BooleanOptionalAction, **options)
+    if get_origin(field.annotation) is tuple:
+        options |= {"nargs": "+", "action": _Joined}
+    return group.add_argument(*flags, metavar=_metavar(field.annotation), **options)
 
 
 class _Joined(argparse.Action):
@@ -163,15 +153,19 @@ class _Joined(argparse.Action):
 
 
 def _help_text(field: FieldInfo, aliases: Sequence[str]) -> str:
-    text = field.description or ""
+    text, default = field.description or "", field.default
     if aliases:
         text += f" (also {', '.join(map(as_flag, aliases))})"
     if field.is_required():
-        text += " (required)"
-    elif field.default is not None and field.default is not False and "(default:" not in text:
-        # 0 == False, and 0 is a default to show
-        text += f" (default: {_default_text(field.default)})"
-    return text
+        return f"{text} (required)"
+    if default is None or default is False or "(default:" in text:  # 0 == False, and 0 is a default to show
+        return text
+    if isinstance(default, Path):
+        base = next((base for base in (WORKING_DIR, ROOT) if default.is_relative_to(base)), None)
+        default = default.relative_to(base) if base else default
+    elif isinstance(default, tuple):
+        default = ",".join(map(str, default))
+    return f"{text} (default: {default})"
 
 
 class _Formatter(argparse.HelpFormatter):
@@ -190,10 +184,3 @@ def _metavar(annotation: Any) -> str:
     if get_origin(annotation) is Literal:
         return "{" + ",".join(map(str, get_args(annotation))) + "}"
     return {int: "N", float: "X", Path: "PATH"}.get(plain_type(annotation), "TEXT")
-
-
-def _default_text(value: Any) -> str:
-    if isinstance(value, Path):
-        base = next((base for base in (WORKING_DIR, ROOT) if value.is_relative_to(base)), None)
-        return str(value.relative_to(base) if base else value)
-    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -70,10 +70,18 @@ class DeclaredKeys(NamedTuple):
         return any(name.startswith(f"{key}.") for name in (*self.names, *self.without_effect))
 
 
+class Given(NamedTuple):
+    """A raw value and where it was given (``run.yaml: rollouts`` or ``--rollouts``), for error messages."""
+
+    value: Any
+    source: str
+
+
 class Settings(BaseModel):
     """Base of all commands' settings: unknown keys and wrong types are errors.
 
-    The class variables arrange ``--help`` and declare keys of YAML files that were written for other programs.
+    The class variables arrange ``--help`` and declare keys of YAML files that were written for other programs. A field
+    without a description is not in the help: the command refuses it with a message of its own.
     """
 
     model_config = ConfigDict(
@@ -85,24 +93,45 @@ class Settings(BaseModel):
         defer_build=True,  # a module has the settings of several commands; one of them is used
     )
 
-    groups: ClassVar[Mapping[str, Sequence[str]]] = {}
-    """Title of a group in ``--help`` -> its fields, the commonest first. Other fields are listed at the end."""
+    group: ClassVar[str] = "settings"
+    """Title in ``--help`` of the fields that the class itself declares."""
     aliases: ClassVar[Mapping[str, str]] = {}
     """Other spelling -> field, on the command line and in YAML; ``section.key`` holds inside that section only.
 
     A spelling of one letter is a flag such as ``-s``."""
-    not_in_help: ClassVar[Sequence[str]] = ()
-    """Fields of a base that the command refuses with a message of its own."""
     sections: ClassVar[frozenset[str]] = frozenset()
     """YAML keys whose values are mappings of further keys; these are read as if they were at the top level.
 
     ``section.key`` is a section in a section."""
     sections_of_others: ClassVar[frozenset[str]] = frozenset()
     """YAML sections that belong to other commands: not read, with one note."""
-    translated: ClassVar[Mapping[str, Mapping[Any, tuple[str, Any]]]] = {}
-    """YAML key -> for each of its values the field and the value that it sets."""
-    overridden: ClassVar[Mapping[str, str]] = {}
-    """Field -> the field that takes its place: where both are given, the first is left out with a note."""
+
+    @classmethod
+    def groups(cls) -> dict[str, list[str]]:
+        """Title -> fields, those of the command's own class first."""
+        groups: dict[str, list[str]] = {}
+        declared: set[str] = set()
+        for base in (base for base in cls.__mro__ if issubclass(base, Settings)):
+            names = [
+                name for name in vars(base).get("__annotations__", ()) if name in cls.model_fields.keys() - declared
+            ]
+            declared.update(names)
+            groups.setdefault(vars(base).get("group", Settings.group), []).extend(names)
+        return {title: names for title, names in groups.items() if names}
+
+    @classmethod
+    def translated(cls, key: str, value: Any, where: str) -> tuple[str, Any] | None:
+        """The field that a YAML key of another program sets, with its value; None for any other key.
+
+        Raises:
+            InputError: the key has no such value; names ``where``.
+        """
+        return None
+
+    @classmethod
+    def without_overridden(cls, given: dict[str, Given]) -> dict[str, Given]:
+        """What was given, without fields in whose place others are given; a note names them."""
+        return given
 
     @classmethod
     def declared_keys(cls) -> DeclaredKeys:
@@ -118,6 +147,8 @@ class Settings(BaseModel):
 class ColumnSettings(Settings):
     """Base of the settings of a command that reads a user's dataset: which column is what."""
 
+    group: ClassVar[str] = "columns of the dataset"
+
     fields: str | None = Field(
         None,
         description="columns of the dataset that are the question, the right answer and the options, such as "
@@ -132,13 +163,6 @@ class ColumnSettings(Settings):
         description="how answers are compared: choice, label, number, number:2% (with a tolerance), formula, text, "
         "contains, list, set, json, date, sql or rubric (default: found out from all answers)",
     )
-
-
-class Given(NamedTuple):
-    """A raw value and where it was given (``run.yaml: rollouts`` or ``--rollouts``), for error messages."""
-
-    value: Any
-    source: str
 
 
 def as_flag(name: str) -> str:

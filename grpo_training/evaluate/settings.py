@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -30,25 +30,7 @@ _NOT_IN_FINGERPRINT = {"run", "output", "resume", "fresh", "dry_run", *ENDPOINT_
 class EvaluateSettings(DryRunSettings, ColumnSettings, BudgetSettings, ResumableSettings):
     """Settings of ``python -m grpo_training.evaluate``."""
 
-    groups: ClassVar[Mapping[str, Sequence[str]]] = {
-        "what is evaluated": (
-            "model_path",
-            "adapter",
-            "base_model",
-            "role",
-            "dataset",
-            "fields",
-            "columns",
-            "compare",
-            "task",
-            "max_problems",
-            "experiences",
-            "run",
-        ),
-        "sampling": (*("num_samples", "k_values", "greedy", "temperature", "top_p", "max_tokens", "seed", "prompts"),),
-        "files": ("output", "resume", "fresh", "dry_run"),
-        "server, endpoint and budget": ("engine", *ENDPOINT_FIELDS, *BudgetSettings.model_fields),
-    }
+    group: ClassVar[str] = "what is evaluated, and sampling"
     sections: ClassVar[frozenset[str]] = frozenset({"evaluation"})
     sections_of_others: ClassVar[frozenset[str]] = PHASES - sections
     aliases: ClassVar[Mapping[str, str]] = {"test_data": "dataset", "test_data_path": "dataset", "prompt": "prompts"}

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from grpo_training.cli.settings import DATASET_HELP, ColumnSettings, Positive
-from grpo_training.runs.settings import ENDPOINTS, PROMPTS_HELP, RoleSettings
+from grpo_training.runs.settings import PROMPTS_HELP, RoleSettings
 
 ASK_ALL_HELP = "ask all problems of the test, also after the result is clear: more tokens, and a narrower interval"
 
@@ -16,14 +15,7 @@ ASK_ALL_HELP = "ask all problems of the test, also after the result is clear: mo
 class GateSettings(ColumnSettings, RoleSettings):
     """What a gate asks, and whom."""
 
-    groups: ClassVar[Mapping[str, Sequence[str]]] = {
-        "problems and sampling": (
-            *("role", "dataset", "fields", "columns", "compare", "task", "max_problems", "samples", "ask_all"),
-            *("temperature", "top_p", "max_tokens", "seed", "prompts"),
-        ),
-        "files": ("run", "experiences_dir", "cache_dir"),
-        "endpoints and budget": ENDPOINTS,
-    }
+    group: ClassVar[str] = "problems and sampling"
 
     role: Literal["generator_1", "generator_2", "generator_3"] = Field(
         "generator_1", description="whose library is tested, with its endpoint"

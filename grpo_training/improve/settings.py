@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -10,12 +10,13 @@ from pydantic import Field, model_validator
 from grpo_training.cli.settings import (
     DATASET_HELP,
     POCKET_MODEL,
+    WORKING_DIR,
     ColumnSettings,
     Common,
     Positive,
 )
 from grpo_training.gate.settings import ASK_ALL_HELP
-from grpo_training.runs.settings import ENDPOINTS, OF_POCKET, PLACES, PROMPTS_HELP, DryRunSettings, RoleSettings
+from grpo_training.runs.settings import OF_POCKET, PLACES, PROMPTS_HELP, DryRunSettings, RoleSettings
 
 FULL, TRY = "full", "try"
 """The usual prompt style, and the value for which two are tried."""
@@ -24,17 +25,7 @@ FULL, TRY = "full", "try"
 class ImproveSettings(DryRunSettings, ColumnSettings, RoleSettings):
     """What is improved, on which problems, and what it may cost."""
 
-    groups: ClassVar[Mapping[str, Sequence[str]]] = {
-        "problems": ("dataset", "test", "fields", "columns", "compare", "task", "max_problems"),
-        "endpoint and budget": ENDPOINTS,
-        "learning and test": (
-            *("generators", "critic", "rollouts", "epochs", "samples", "ask_all", "temperature", "top_p"),
-            *("learn", "k", "cases", "max_tokens", "seed", "prompts"),
-        ),
-        "run": ("run", "fresh", "dry_run", "fail_without_gain"),
-    }
-
-    not_in_help: ClassVar[Sequence[str]] = PLACES
+    group: ClassVar[str] = "problems, learning and test"
 
     dataset: Common[str] = Field(description=f"problems with right answers: {DATASET_HELP}")
     test: Common[str | None] = Field(
@@ -72,6 +63,8 @@ class ImproveSettings(DryRunSettings, ColumnSettings, RoleSettings):
         f"is taken (default: full; with --endpoint local {TRY})",
     )
     fresh: bool = Field(False, description="rename the results of the run and start over; stored replies stay")
+    cache_dir: Path = WORKING_DIR / "grpo_training/cache"  # refused with a message, and not in the help
+    experiences_dir: Path = WORKING_DIR / "data/grpo_experiences"
     fail_without_gain: bool = Field(False, description="exit with code 3 unless the library was shown to help")
 
     @model_validator(mode="after")

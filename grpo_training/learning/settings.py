@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -16,23 +16,18 @@ from grpo_training.cli.settings import (
     Positive,
     Weight,
 )
-from grpo_training.runs.settings import ENDPOINTS, ResumableSettings, RoleSettings, ScoringSettings
+from grpo_training.runs.settings import ResumableSettings, RoleSettings, ScoringSettings
 
 MAX_EPOCHS = 1000
 
-_LEARNER_GROUPS = {
-    "experiences in a prompt": ("learn", "select", "k", "cases"),
-    "files": ("run", "cache_dir", "experiences_dir", "resume", "fresh", "verbose"),
-    "machines": ("scoring", "ray_address"),
-    "endpoints and budget": ENDPOINTS,
-}
-"""Groups of ``--help`` that generators and critic share."""
 _CHOICE = ("learn", "select", "k", "cases", "capacity")
 """Settings of generators and critic that decide which experiences there are, and which stand in a prompt."""
 
 
 class ExtractionSettings(RoleSettings, ResumableSettings):
     """What the generators, the critic and the experience extractor share."""
+
+    group: ClassVar[str] = "learning"
 
     window: Positive | None = Field(
         None,
@@ -54,6 +49,8 @@ class ExtractionSettings(RoleSettings, ResumableSettings):
 
 class LearnerSettings(ExtractionSettings, ScoringSettings):
     """What the generators and the critic share."""
+
+    group: ClassVar[str] = "learning"
 
     weight_ans: Weight = Field(0.5, description="weight of r_ans in r_total")
     weight_logic: Weight = Field(0.25, description="weight of r_logic in r_total")
@@ -109,14 +106,7 @@ class LearnerSettings(ExtractionSettings, ScoringSettings):
 class GeneratorSettings(ColumnSettings, LearnerSettings):
     """Settings of ``python -m grpo_training.generatorN``."""
 
-    groups: ClassVar[Mapping[str, Sequence[str]]] = {
-        "problems and sampling": (
-            *("dataset", "fields", "columns", "compare", "task", "max_problems", "rollouts", "temperature", "top_p"),
-            *("max_tokens", "seed", "epochs", "prompts", "logprobs", "gate", "hold_out"),
-        ),
-        "learning": ("tau", "window", "capacity", "weight_ans", "weight_logic", "weight_graph", "weight_judge"),
-        **_LEARNER_GROUPS,
-    }
+    group: ClassVar[str] = "problems and sampling"
 
     dataset: Common[str] = Field(DEFAULT_DATASET, description=DATASET_HELP)
     max_problems: Common[Positive | None] = Field(None, description="number of problems, from the start (default: all)")
@@ -177,14 +167,7 @@ class GeneratorSettings(ColumnSettings, LearnerSettings):
 class CriticSettings(LearnerSettings):
     """Settings of ``python -m grpo_training.critic``."""
 
-    groups: ClassVar[Mapping[str, Sequence[str]]] = {
-        "fusion and sampling": ("generators", "task", "follow", "temperature", "max_tokens", "seed", "prompts"),
-        "learning": (
-            *("tau", "window", "capacity", "weight_ans", "weight_logic", "weight_graph", "weight_fusion"),
-            "weight_judge",
-        ),
-        **_LEARNER_GROUPS,
-    }
+    group: ClassVar[str] = "fusion and sampling"
 
     temperature: float = Field(0.0, ge=0, le=2, description="LLM temperature (0.0 = deterministic)")
     generators: Common[str] = Field("1,2,3", description="the generators whose rollouts are fused, such as 1,2")
@@ -214,11 +197,7 @@ class CriticSettings(LearnerSettings):
 class ExtractorSettings(ExtractionSettings):
     """Settings of ``python -m grpo_training.experience_extractor``."""
 
-    groups: ClassVar[Mapping[str, Sequence[str]]] = {
-        "extraction": ("role", "task", "tau", "window", "capacity", "max_tokens", "seed", "prompts"),
-        "files": ("run", "cache_dir", "experiences_dir", "resume", "fresh", "verbose"),
-        "endpoints and budget": (*ENDPOINTS, "temperature"),
-    }
+    group: ClassVar[str] = "extraction"
 
     role: Literal["generator_1", "generator_2", "generator_3", "critic"] = Field(
         "generator_1", description="whose stored groups are read and whose library is written"

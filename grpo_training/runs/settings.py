@@ -46,6 +46,8 @@ ENDPOINT_FIELDS = ("base_url", "model", "api_key_env", "api_config", "price_in",
 class EndpointSettings(Settings):
     """Base of the settings of a command that asks endpoints: a configuration file, or one endpoint by flags."""
 
+    group: ClassVar[str] = "endpoint and budget"
+
     base_url: Common[str | None] = Field(
         None, description="one OpenAI-compatible endpoint for all roles, instead of --api-config; needs --model"
     )
@@ -88,6 +90,8 @@ class EndpointSettings(Settings):
 class DryRunSettings(EndpointSettings):
     """Base of the settings of a command that can show what it would ask, without a key or an endpoint."""
 
+    group: ClassVar[str] = "run"
+
     dry_run: Common[bool] = Field(False, description="show what would be asked, and what it costs, and stop")
 
     def load_endpoints(self) -> ApiManager:
@@ -118,6 +122,8 @@ def tell_what_is_missing(check: Callable[[], object], stream: TextIO) -> None:
 class BudgetSettings(Settings):
     """Base of the settings of a command that may spend money at endpoints."""
 
+    group: ClassVar[str] = "endpoint and budget"
+
     budget_usd: Common[float | None] = Field(
         None,
         ge=0,
@@ -133,6 +139,8 @@ class BudgetSettings(Settings):
 class ClientSettings(EndpointSettings, BudgetSettings):
     """Base of the settings of a command that asks endpoints and stores their replies."""
 
+    group: ClassVar[str] = "endpoint and budget"
+
     cache_dir: Path = Field(WORKING_DIR / "grpo_training/cache", description="directory of rollouts and stored replies")
     attempts: Positive = Field(8, description="maximum attempts per request; after that its problem stays open")
     retry_minutes: float = Field(15.0, gt=0, description="maximum time in minutes for the attempts of a request")
@@ -143,6 +151,8 @@ class ClientSettings(EndpointSettings, BudgetSettings):
 
 class ResumableSettings(Settings):
     """Base of the settings of a command whose results can be resumed."""
+
+    group: ClassVar[str] = "run"
 
     resume: bool = Field(
         False, description="continue with the settings that the results were made with, instead of the given ones"
@@ -172,11 +182,6 @@ class ResumableSettings(Settings):
         return {name: values[name] for name in self.fingerprint_fields()}
 
 
-ENDPOINTS = (
-    *(*ENDPOINT_FIELDS, "endpoint", "attempts", "retry_minutes", "connect_minutes"),
-    *BudgetSettings.model_fields,
-)
-
 PLACES = ("cache_dir", "experiences_dir")
 """The settings that the name of a run stands for."""
 
@@ -187,6 +192,8 @@ OF_POCKET: Mapping[str, Any] = {"prompts": "pocket", "temperature": 1.0, "max_to
 
 class ScoringSettings(Settings):
     """Base of the settings of a command that can score answers on a Ray cluster."""
+
+    group: ClassVar[str] = "machines"
 
     scoring: Literal["local", "ray"] = Field(
         "local",
@@ -223,9 +230,30 @@ def open_cluster(settings: ScoringSettings) -> AbstractContextManager[RayCluster
     return RayCluster(settings.ray_address)
 
 
-class RoleSettings(ClientSettings):
+class FolderSettings(Settings):
+    """Where a command that works on a run has its files."""
+
+    group: ClassVar[str] = "run"
+
+    run: Common[str | None] = Field(
+        None,
+        description="name of the run, whose cache and libraries are in runs/NAME (default: generators and improve make "
+        "the name from dataset and model; other commands take the newest run)",
+    )
+    cache_dir: Path = Field(
+        WORKING_DIR / "grpo_training/cache",
+        description="directory of rollouts and stored replies, such as grpo_training/cache (default: that of the run)",
+    )
+    experiences_dir: Path = Field(
+        WORKING_DIR / "data/grpo_experiences",
+        description="directory of the libraries, such as data/grpo_experiences (default: that of the run)",
+    )
+
+
+class RoleSettings(FolderSettings, ClientSettings):
     """What the commands share that ask the endpoint of a role, or a local model in its place."""
 
+    group: ClassVar[str] = "model and prompts"
     aliases: ClassVar[Mapping[str, str]] = {"prompt": "prompts"}
 
     temperature: float
@@ -242,19 +270,6 @@ class RoleSettings(ClientSettings):
         None,
         description="name of the model at the endpoint, for all roles; for --endpoint local its folder, by default "
         "the pocket model of the project",
-    )
-    run: Common[str | None] = Field(
-        None,
-        description="name of the run, whose cache and libraries are in runs/NAME (default: generators and improve make "
-        "the name from dataset and model; other commands take the newest run)",
-    )
-    cache_dir: Path = Field(
-        WORKING_DIR / "grpo_training/cache",
-        description="directory of rollouts and stored replies, such as grpo_training/cache (default: that of the run)",
-    )
-    experiences_dir: Path = Field(
-        WORKING_DIR / "data/grpo_experiences",
-        description="directory of the libraries, such as data/grpo_experiences (default: that of the run)",
     )
 
     @model_validator(mode="after")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -15,7 +15,7 @@ from engine.abilities import HasCheckOptions
 from engine.errors import InputError
 from engine.task import Task
 from engine.tasks.registry import known_tasks, load_task
-from grpo_training.cli.settings import Positive, refuse_overwriting
+from grpo_training.cli.settings import Positive, Settings, refuse_overwriting
 from grpo_training.runs.settings import ResumableSettings
 
 _NOT_IN_ROWS = frozenset({"task", "prompts", "rollouts", "out", "cache", "workers", "resume", "fresh"})
@@ -25,10 +25,7 @@ _NOT_IN_ROWS = frozenset({"task", "prompts", "rollouts", "out", "cache", "worker
 class ScoreSettings(ResumableSettings):
     """Settings that every task has."""
 
-    groups: ClassVar[Mapping[str, Sequence[str]]] = {
-        "files": ("task", "prompts", "rollouts", "out", "cache", "workers", "resume", "fresh"),
-        "rows": ("prompt_style", "skip_bad_rows"),
-    }
+    group: ClassVar[str] = "files and rows"
 
     task: str | None = Field(
         None, description="task: a name, FILE.py:NAME or MODULE:NAME; by default the one of the prompts"
@@ -67,16 +64,13 @@ def with_check_options(argv: Sequence[str]) -> type[ScoreSettings]:
     """The settings with the options of the task that ``argv`` names, or of all tasks of the project."""
     place = _task_of(argv)
     tasks = known_tasks() if place is None else [load_task(place)]
-    fields: dict[str, Any] = {}
-    groups = dict(ScoreSettings.groups)
+    bases: list[type[Settings]] = [ScoreSettings]
     for task in tasks:
         if isinstance(task, HasCheckOptions):
-            options = type(task.check_options).model_fields
-            fields |= {name: _optional(field) for name, field in options.items()}
-            groups[f"task {task.name}"] = list(options)
-    model = create_model("ScoreSettings", __base__=ScoreSettings, __doc__=ScoreSettings.__doc__, **fields)
-    model.groups = groups
-    return model
+            options: dict[str, Any] = {"group": (ClassVar[str], f"task {task.name}")}
+            options |= {name: _optional(field) for name, field in type(task.check_options).model_fields.items()}
+            bases.append(create_model("TaskOptions", __base__=Settings, **options))
+    return type("ScoreSettings", tuple(bases), {"__doc__": ScoreSettings.__doc__})
 
 
 def configured(task: Task, settings: ScoreSettings) -> Task:

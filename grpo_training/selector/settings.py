@@ -11,7 +11,6 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from grpo_training.cli.settings import WORKING_DIR, Positive, Weight, refuse_overwriting
 from grpo_training.cli.steps import StepSettings
 from grpo_training.runs.settings import (
-    ENDPOINT_FIELDS,
     ClientSettings,
     ResumableSettings,
 )
@@ -23,19 +22,12 @@ _Share = Annotated[float, Field(ge=0, lt=1)]
 _Rate = Annotated[float, Field(gt=0)]
 _Numbers = BeforeValidator(lambda value: tuple(value.replace(",", " ").split()) if isinstance(value, str) else value)
 """A list as one text, with spaces or commas between its values."""
-_STEPS = ("batch_size", "weight_decay", "gradient_clip_norm", "warmup_ratio", "lr_scheduler", "seed")
-_RECORDS = ("output_dir", "resume", "fresh", "dry_run", "log_every_steps")
-_IMAGES = ("images", "images_dir")
-_DATA = ("beam_data", "embeddings", "img_emb", "text_emb", "max_samples", "beam_size", "pool", "train_ratio")
-_ENDPOINT = (
-    *("role", *ENDPOINT_FIELDS, "attempts", "retry_minutes", "connect_minutes"),
-    *("budget_usd", "budget_tokens"),
-)
-_ASKED = {"images": _IMAGES, "files": ("output", "cache_dir"), "endpoint and budget": ("max_tokens", *_ENDPOINT)}
 
 
 class EmbeddingSettings(StepSettings):
     """Which embeddings a step reads."""
+
+    group: ClassVar[str] = "embeddings"
 
     embeddings: Path | None = Field(None, description="embeddings of queries and shots: a .npy or .pt file, row = id")
     img_emb: Path | None = Field(None, description="image embeddings; with --text-emb, the normalised mean is used")
@@ -53,12 +45,16 @@ class EmbeddingSettings(StepSettings):
 class ImageSettings(StepSettings):
     """Which images belong to the rows of a dataset."""
 
+    group: ClassVar[str] = "images"
+
     images: str | None = Field(None, description="column of the rows with the path of an image: use the images too")
     images_dir: Path = Field(WORKING_DIR, description="folder that the paths of images are relative to")
 
 
 class TrainingSettings(EmbeddingSettings, ResumableSettings):
     """What SFT and the post-training share."""
+
+    group: ClassVar[str] = "data, training and records"
 
     beam_data: Path = Field(description="beam file or reward file")
     max_samples: Positive | None = Field(None, description="queries that are used, the first ones (default: all)")
@@ -101,13 +97,7 @@ class BeamsSettings(ClientSettings, ImageSettings):
     """Settings of ``selector beams``."""
 
     summary: ClassVar[str] = "make a beam file: score shot sequences with an endpoint's log-probs (InfoScore)"
-    groups: ClassVar[Mapping[str, Sequence[str]]] = {
-        "queries and pools": ("dataset", "sample_num", "pool", "sampler", "embedding_model", "seed"),
-        "search": ("shots", "beam_size"),
-        "images": _IMAGES,
-        "files": ("output_dir", "cache_dir"),
-        "endpoint and budget": _ENDPOINT,
-    }
+    group: ClassVar[str] = "queries, pools and search"
 
     dataset: str = Field(
         description="name of a dataset, or a JSONL file; the id of a problem is its row number, from 0"
@@ -131,10 +121,7 @@ class RewardsSettings(ClientSettings, ImageSettings):
     """Settings of ``selector rewards``."""
 
     summary: ClassVar[str] = "make a reward file: ask an endpoint with candidate sequences, and score its answers"
-    groups: ClassVar[Mapping[str, Sequence[str]]] = {
-        "candidates of a query": ("dataset", "beam_data", "checkpoint", "beams", "random", "seed"),
-        **_ASKED,
-    }
+    group: ClassVar[str] = "candidates of a query"
 
     dataset: str = Field(description="the dataset that the beam file was made from; an id is a row number, from 0")
     beam_data: Path = Field(description="beam file: its queries, pools and beams")
@@ -156,13 +143,7 @@ class InferSettings(ClientSettings, ImageSettings):
     """Settings of ``selector infer``."""
 
     summary: ClassVar[str] = "put the chosen shots into prompts, ask an endpoint, and score its answers"
-    groups: ClassVar[Mapping[str, Sequence[str]]] = {
-        "selection": (
-            *("checkpoint", "dataset", "shots_dataset", "shot_nums", "pool", "sampler", "max_problems", "seed"),
-            "embedding_model",
-        ),
-        **_ASKED,
-    }
+    group: ClassVar[str] = "selection"
 
     checkpoint: tuple[Path, ...] = Field(
         min_length=1, description="checkpoints of selectors; each is compared with the first, which makes the pools"
@@ -205,12 +186,7 @@ class SftSettings(TrainingSettings):
     """Settings of ``selector sft``."""
 
     summary: ClassVar[str] = "train a selector on the beams of a beam file (supervised)"
-    groups: ClassVar[Mapping[str, Sequence[str]]] = {
-        "data": _DATA,
-        "model": ("hidden_dim", "num_heads", "num_layers", "dropout"),
-        "training": ("epochs", "learning_rate", *_STEPS),
-        "files and records": _RECORDS,
-    }
+    group: ClassVar[str] = "model"
 
     hidden_dim: Positive = Field(256, description="width of the model")
     num_heads: Positive = Field(1, description="attention heads")
@@ -230,17 +206,7 @@ class TrainSettings(TrainingSettings):
     """Settings of ``selector train``."""
 
     summary: ClassVar[str] = "post-train a selector on rewards: RCE, then GRPO"
-    groups: ClassVar[Mapping[str, Sequence[str]]] = {
-        "data": ("sft_ckpt", *_DATA),
-        "rewards": ("coherence_weight", "diversity_weight"),
-        "RCE": ("rce_epochs", "rce_lr_ratio", "rce_temperature_start", "rce_temperature_end"),
-        "GRPO": (
-            *("grpo_epochs", "grpo_lr", "clip_epsilon", "early_epochs", "early_top_k"),
-            *("kl_beta", "kl_target_min", "kl_target_max"),
-        ),
-        "training": _STEPS,
-        "files and records": _RECORDS,
-    }
+    group: ClassVar[str] = "rewards, RCE and GRPO"
 
     sft_ckpt: Path = Field(description="checkpoint to start from, of `selector sft` or of an earlier run")
     coherence_weight: Weight = Field(0.0, description="weight of the mean cosine of query and shots")

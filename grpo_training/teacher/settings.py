@@ -11,7 +11,7 @@ from pydantic import Field, create_model, model_validator
 from engine.contract.datasets import DataPreparation
 from engine.records import Sampling
 from grpo_training.cli.settings import PHASES, WORKING_DIR, Positive, Settings, refuse_overwriting
-from grpo_training.runs.settings import ENDPOINT_FIELDS, ClientSettings, ResumableSettings
+from grpo_training.runs.settings import ClientSettings, ResumableSettings
 
 
 class PrepareSettings(Settings):
@@ -39,6 +39,8 @@ def with_task_options(preparations: Sequence[DataPreparation]) -> type[PrepareSe
 
 class AcceptanceSettings(Settings):
     """Which traces are accepted for training, and the prompt that they are stored with."""
+
+    group: ClassVar[str] = "acceptance"
 
     output: Path = Field(WORKING_DIR / "data/teacher_traces.jsonl", description="file of the traces")
     prompts: str = Field("full", description="prompt style; use the one that the student is trained with")
@@ -70,18 +72,7 @@ class TeacherSettings(AcceptanceSettings, ClientSettings, ResumableSettings):
         "teacher.max_new_tokens": "max_tokens",
     }
 
-    groups: ClassVar[Mapping[str, Sequence[str]]] = {
-        "problems and sampling": (
-            *("train_data", "dataset", "max_tasks", "num_samples", "temperature", "top_p", "presence_penalty"),
-            *("enable_thinking", "max_tokens", "seed", "prompts"),
-        ),
-        "acceptance": ("accept_per_task", "max_chars"),
-        "files": ("output", "cache_dir", "resume", "fresh"),
-        "endpoint and budget": (
-            *("test_connection", "concurrency", *ENDPOINT_FIELDS, "attempts", "retry_minutes", "connect_minutes"),
-            *("budget_usd", "budget_tokens"),
-        ),
-    }
+    group: ClassVar[str] = "problems and sampling"
 
     train_data: Path | None = Field(None, description="JSONL file of problems; by default data/train.jsonl")
     dataset: str | None = Field(None, description="name of a dataset, instead of --train-data")

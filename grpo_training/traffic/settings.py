@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar, Literal, Self
 
@@ -52,16 +52,7 @@ class EvaluateSettings(Chosen, BudgetSettings):
     """Settings of ``traffic evaluate``."""
 
     summary: ClassVar[str] = "compare policies in closed loop in SUMO"
-    groups: ClassVar[Mapping[str, Sequence[str]]] = {
-        "policies": ("policy", "model", "api_key_env", "experiences", "prompts"),
-        "closed loop": (
-            *("scenario", "all", "scenarios_dir", "seeds", "seed", "seconds", "extend_seconds"),
-            *("parallel", "time_limit"),
-        ),
-        "sampling": ("temperature", "max_tokens"),
-        "files": ("output",),
-        "server, endpoint and budget": ("engine", "api_config", *BudgetSettings.model_fields),
-    }
+    group: ClassVar[str] = "policies, closed loop and sampling"
 
     policy: str = Field(
         "max-pressure,fixed",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from operator import attrgetter
@@ -10,9 +11,10 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from engine.errors import InputError
 from engine.tasks.registry import load_task
 from grpo_training.cli.parsing import settings_from_yaml
-from grpo_training.cli.settings import PHASES, WORKING_DIR, DeclaredKeys, Positive, Weight
+from grpo_training.cli.settings import PHASES, WORKING_DIR, DeclaredKeys, Given, Positive, Weight
 from grpo_training.runs.settings import ResumableSettings
 from grpo_training.train.online.reward_settings import checked_settings, declared_rewards
 
@@ -30,6 +32,19 @@ MEMORY_SETTINGS = (*("per_device_train_batch_size", "gradient_accumulation_steps
 _NOT_IN_FINGERPRINT = frozenset({"output_dir", "logging_steps", "dry_run", "resume", "fresh", "run"})
 """Fields that do not change the trained weights, or only through the samples, whose digest is compared."""
 _TRACKER_KEYS = ("use_wandb", "wandb_project", "wandb_run_name")
+
+
+_FIRST_OF_GROUP = {
+    "model_name_or_path": "model and data",
+    "learning_rate": "training steps",
+    "num_generations": "sampling",
+    "loss_type": "policy loss",
+    "rce_epochs": "warm-up and curriculum",
+    "grpo_weight": "imitation",
+    "use_peft": "adapter and memory",
+    "logging_steps": "logging and checkpoints",
+}
+"""The first field of a group of ``--help`` -> the title of the group; the others follow it in the class."""
 
 
 class GRPOTrainingConfig(ResumableSettings):
@@ -58,12 +73,6 @@ class GRPOTrainingConfig(ResumableSettings):
         {"model", "student", "lora", "grpo", "rce", "dual_source", "training", "generation", "data", "output"}
     )
     sections_of_others: ClassVar[frozenset[str]] = PHASES - sections
-    translated: ClassVar[Mapping[str, Mapping[Any, tuple[str, Any]]]] = {
-        "torch_dtype": {
-            prefix + name: ("bf16", name == "bfloat16") for prefix in ("", "torch.") for name in ("bfloat16", "float32")
-        },
-    }
-    overridden: ClassVar[Mapping[str, str]] = {"reward_settings": "reward"}
 
     # model and data
     model_name_or_path: str = Field(min_length=1, description="folder or hub name of the model")
@@ -178,6 +187,36 @@ class GRPOTrainingConfig(ResumableSettings):
     logging_steps: Positive = Field(1, description="optimizer steps per line of metrics.jsonl")
     save_steps: Positive | None = Field(None, description="optimizer steps between checkpoints; default: each epoch")
     save_total_limit: Positive = Field(2, description="number of recent checkpoints to keep")
+
+    @classmethod
+    def groups(cls) -> dict[str, list[str]]:
+        """The fields by title in ``--help``, in the order of the class; those of its base end the first group."""
+        inherited = list(ResumableSettings.model_fields)
+        fields = [name for name in cls.model_fields if name not in inherited]
+        starts = [*map(fields.index, _FIRST_OF_GROUP), len(fields)]
+        return {
+            title: fields[start:end] + (inherited if start == 0 else [])
+            for title, (start, end) in zip(_FIRST_OF_GROUP.values(), pairwise(starts), strict=True)
+        }
+
+    @classmethod
+    def translated(cls, key: str, value: Any, where: str) -> tuple[str, Any] | None:
+        """``torch_dtype`` is read as ``bf16``."""
+        if key.rpartition(".")[2] != "torch_dtype":
+            return None
+        dtype = str(value).removeprefix("torch.")
+        if dtype not in ("bfloat16", "float32"):
+            raise InputError(f"{where}: expected 'bfloat16' or 'float32', got {value!r}")
+        return "bf16", dtype == "bfloat16"
+
+    @classmethod
+    def without_overridden(cls, given: dict[str, Given]) -> dict[str, Given]:
+        """Without the settings of the task's training reward if another reward is given, which takes its place."""
+        reward, settings = given.get("reward"), given.get("reward_settings")
+        if reward is None or settings is None or None in (reward.value, settings.value):
+            return given
+        print(f"{settings.source}: no effect, as {reward.source} ({reward.value}) is given.", file=sys.stderr)
+        return {name: value for name, value in given.items() if name != "reward_settings"}
 
     @classmethod
     def declared_keys(cls) -> DeclaredKeys:
@@ -314,26 +353,6 @@ class GRPOTrainingConfig(ResumableSettings):
         return values
 
 
-_FIRST_OF_GROUP = {
-    "model_name_or_path": "model and data",
-    "learning_rate": "training steps",
-    "num_generations": "sampling",
-    "loss_type": "policy loss",
-    "rce_epochs": "warm-up and curriculum",
-    "grpo_weight": "imitation",
-    "use_peft": "adapter and memory",
-    "logging_steps": "logging and checkpoints",
-}
-"""The first field of a group of ``--help`` -> the title of the group; the others follow it in the class."""
-
-
-_inherited = list(ResumableSettings.model_fields)  # they end the first group
-_fields = [*(name for name in GRPOTrainingConfig.model_fields if name not in _inherited)]
-_starts = [*map(_fields.index, _FIRST_OF_GROUP), len(_fields)]
-GRPOTrainingConfig.groups = {
-    title: _fields[start:end] + (_inherited if start == 0 else [])
-    for title, (start, end) in zip(_FIRST_OF_GROUP.values(), pairwise(_starts), strict=True)
-}
 for _name, _field in GRPOTrainingConfig.aliases.items():
     if "." not in _name:
         setattr(GRPOTrainingConfig, _name, property(attrgetter(_field), doc=f"``{_field}``."))

@@ -23,7 +23,7 @@ from openai import AsyncOpenAI, DefaultAioHttpClient
 from engine.api_manager import ApiManager
 from engine.llm.client import LLMClient
 from engine.llm.journal import ResponseJournal
-from engine.llm.limits.concurrency import ConcurrencyRule
+from engine.llm.limits import ConcurrencyRule
 from engine.records import ChatRequest, Message, Sampling
 from grpo_training.cli.entry import RARELY
 

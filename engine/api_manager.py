@@ -164,7 +164,13 @@ class ApiManager:
             meant = next((known for known in ROLES if _letters(known) == _letters(role)), role)
             if meant != role:  # `default` would stand for the role that was meant
                 raise ConfigurationError(f"Unknown role {role!r} in {path}", fix=f"Write {meant!r}.")
-            self._check_names(role, entry)
+            unknown = next((name for name in entry if name not in _NAMES), None)
+            if unknown is not None:
+                near = difflib.get_close_matches(unknown, _NAMES, n=1, cutoff=0.0)
+                raise ConfigurationError(
+                    f"Unknown field {shown_name(unknown)} for {role} in {path}",
+                    fix=f"Did you mean {near[0]!r}? Valid fields: {', '.join(sorted(_NAMES))}.",
+                )
 
     @classmethod
     def load(cls, path: Path = DEFAULT_PATH, environ: Mapping[str, str] | None = None) -> ApiManager:
@@ -223,20 +229,13 @@ class ApiManager:
 
     def with_fields(self, fields: Mapping[str, Any]) -> ApiManager:
         """A copy with these fields replaced in every entry of the file."""
-        others = {"api_key"} if "api_key_env" in fields else set()
-        entries = {
-            role: {**{name: value for name, value in entry.items() if name not in others}, **fields}
-            for role, entry in self._entries.items()
-        }
+        without_key = {"api_key": ""} if "api_key_env" in fields else {}
+        entries = {role: {**entry, **without_key, **fields} for role, entry in self._entries.items()}
         return ApiManager(self.path, entries, self._environ)
 
     def without_keys(self) -> ApiManager:
         """A copy in which no role needs a key, for a look at models and prices. It cannot be asked."""
-        entries = {
-            role: {name: value for name, value in entry.items() if name != "api_key_env"} | {"api_key": "EMPTY"}
-            for role, entry in self._entries.items()
-        }
-        return ApiManager(self.path, entries, {})
+        return ApiManager(self.path, self.with_fields({"api_key": "EMPTY"})._entries, {})
 
     def roles(self) -> list[str]:
         """The roles in the order of the file."""
@@ -248,11 +247,8 @@ class ApiManager:
         Raises:
             ConfigurationError: the role, its key or a required field is missing, or a value is invalid.
         """
-        if role not in self._endpoints:
-            self._endpoints[role] = self._build(role)
-        return self._endpoints[role]
-
-    def _build(self, role: str) -> Endpoint:
+        if role in self._endpoints:
+            return self._endpoints[role]
         if not self.has(role):
             raise self._no_key(role, f"{self.path} has no entry {role!r} and no entry {DEFAULT_ROLE!r}.")
         entry = self._entry(role)
@@ -275,7 +271,7 @@ class ApiManager:
                 fix='Write the key itself there ("EMPTY" for a local server without keys), or remove the entry.',
             )
         try:
-            return Endpoint(role=role, **entry)
+            self._endpoints[role] = Endpoint(role=role, **entry)
         except ValidationError as error:
             # Only field names and reasons: the rejected input may be the key.
             faults = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
@@ -283,6 +279,7 @@ class ApiManager:
             raise ConfigurationError(
                 f"Invalid entry {role!r} in {self.path}", why=faults, fix="Correct these fields."
             ) from None
+        return self._endpoints[role]
 
     def _entry(self, role: str) -> dict[str, Any]:
         """The fields of a role, completed from ``default``. A key is never taken over for another address."""
@@ -305,16 +302,6 @@ class ApiManager:
             fix=f'Add "api_key" to {places} in {self.path} ("EMPTY" for a local server without keys), '
             'or "api_key_env" with the name of an environment variable that contains the key.',
         )
-
-    def _check_names(self, role: str, entry: Mapping[str, Any]) -> None:
-        for name in entry:
-            if name in _NAMES:
-                continue
-            near = difflib.get_close_matches(name, _NAMES, n=1, cutoff=0.0)
-            raise ConfigurationError(
-                f"Unknown field {shown_name(name)} for {role} in {self.path}",
-                fix=f"Did you mean {near[0]!r}? Valid fields: {', '.join(sorted(_NAMES))}.",
-            )
 
 
 def how_to_configure(path: Path) -> str:

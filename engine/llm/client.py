@@ -6,19 +6,18 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from engine.api_manager import ApiManager, Endpoint
+from engine.llm.budget import Budget, Counters
 from engine.llm.cancellation import CancelScope
 from engine.llm.journal import ResponseJournal, request_keys
-from engine.llm.limits.budget import Budget
-from engine.llm.limits.concurrency import ConcurrencyRule
+from engine.llm.limits import ConcurrencyRule
 from engine.llm.retry import RetryPolicy
 from engine.llm.sender import RequestSender, Sample, reply_of
-from engine.llm.tally import Counters
 from engine.llm.trouble import TroubleReporter
 from engine.records import ChatRequest, Reply
 
@@ -134,7 +133,10 @@ class LLMClient:
             index_of = dict(zip(keys, sample_indices, strict=True))
             replies: dict[str, Reply] = {}
             while missing := {key: index for key, index in index_of.items() if key not in replies}:
-                replies |= self._stored_replies(missing)
+                if self._journal is not None:
+                    stored = self._journal.get_many(list(missing))
+                    self._sender.tally.journal_hits += len(stored)
+                    replies |= {key: reply_of(missing[key], completion) for key, completion in stored.items()}
                 sent = self._sender.in_flight
                 for task in {sent[key] for key in missing if key in sent and key not in self._in_flight}:
                     await asyncio.wait({task})  # its caller was cancelled; the reply is stored when it ends
@@ -150,14 +152,6 @@ class LLMClient:
                     if reply is not None:  # None: the other call was cancelled or failed, so request it again
                         replies[key] = reply
             return [replies[key] for key in keys]
-
-    def _stored_replies(self, index_of: Mapping[str, int]) -> dict[str, Reply]:
-        """The replies that the journal holds, by key."""
-        if self._journal is None:
-            return {}
-        stored = self._journal.get_many(list(index_of))
-        self._sender.tally.journal_hits += len(stored)
-        return {key: reply_of(index_of[key], completion) for key, completion in stored.items()}
 
     async def _send_all(self, request: ChatRequest, samples: Sequence[Sample]) -> dict[str, Reply]:
         """Request samples. Meanwhile other calls wait for them."""

@@ -10,8 +10,7 @@ from typing import Any
 
 from engine.api_manager import Endpoint
 from engine.llm.journal import ResponseJournal
-from engine.llm.limits.concurrency import AdaptiveConcurrency, ConcurrencyRule
-from engine.llm.limits.rates import MinuteLimits, Use
+from engine.llm.limits import AdaptiveConcurrency, ConcurrencyRule, MinuteLimits, Use
 from engine.llm.quirks import OPTIONAL
 from engine.llm.retry import RequestContext, RetryDecision
 from engine.llm.wire.replies import ChatResponse, read_reply
@@ -104,7 +103,8 @@ class EndpointConnection:
             what to pass to :meth:`release`.
         """
         while True:
-            await self._wait_for_pause()
+            while (seconds := self.paused_until - self._clock()) > 0:
+                await self._sleep(seconds)
             await self._acquire_slot(self._urgent if is_urgent else self._queue)
             if self._clock() >= self.paused_until:  # a pause may have started while this call queued
                 break
@@ -123,10 +123,6 @@ class EndpointConnection:
     def pause(self, seconds: float) -> None:
         """Send nothing to this endpoint for ``seconds``. A longer pause in place is kept."""
         self.paused_until = max(self.paused_until, self._clock() + seconds)
-
-    async def _wait_for_pause(self) -> None:
-        while (seconds := self.paused_until - self._clock()) > 0:
-            await self._sleep(seconds)
 
     async def _acquire_slot(self, queue: deque[asyncio.Future[None]]) -> None:
         if self.in_flight < self.controller.limit and not self._urgent and not queue:

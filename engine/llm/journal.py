@@ -20,7 +20,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from engine.llm.wire.failed_replies import is_failed_finish
+from engine.llm.quirks import is_failed_finish
 from engine.records import ChatRequest, Completion
 from engine.storage.sqlite import SharedFileError, database_errors, open_shared_database
 
@@ -182,27 +182,21 @@ class ResponseJournal:
                 return
 
     def _write(self, rows: list[_Row]) -> None:
-        """Store rows and resolve their futures."""
-        try:
-            with self._errors(_NOT_STORED):
-                self._insert(self._writing, rows)
-        except JournalError as error:
-            _notify(rows, error)
-        else:
-            _notify(rows, None)
-
-    def _insert(self, connection: sqlite3.Connection, rows: Sequence[_Row]) -> None:
-        """Store rows in one statement, which is one transaction."""
+        """Store rows in one statement, which is one transaction, and resolve their futures."""
         now = time.time()
         values = [value for row in rows for value in (row.key, row.text, now)]
         marks = ",".join(["(?,?,?)"] * len(rows))
-        cursor = connection.execute(
-            f"INSERT OR IGNORE INTO replies VALUES {marks}",  # noqa: S608 - marks only
-            values,
-        )
-        self._check_file()
-        if cursor.rowcount < len(rows):  # another process stored a reply for the same key first
-            self._use_stored(connection, rows)
+        sql = f"INSERT OR IGNORE INTO replies VALUES {marks}"  # noqa: S608 - marks only
+        failure: JournalError | None = None
+        try:
+            with self._errors(_NOT_STORED):
+                cursor = self._writing.execute(sql, values)
+                self._check_file()
+                if cursor.rowcount < len(rows):  # another process stored a reply for the same key first
+                    self._use_stored(rows)
+        except JournalError as error:
+            failure = error
+        _notify(rows, failure)
 
     def _check_file(self) -> None:
         """Raise OSError if another program deleted, moved or replaced the file: what is written to it would be lost."""
@@ -213,16 +207,16 @@ class ResponseJournal:
         if not is_same:
             raise OSError("the file was replaced while it was in use")
 
-    def _use_stored(self, connection: sqlite3.Connection, rows: Sequence[_Row]) -> None:
+    def _use_stored(self, rows: Sequence[_Row]) -> None:
         """Replace the completions of rows by those that are already stored."""
-        stored = dict(_select(connection, [row.key for row in rows]))
+        stored = dict(_select(self._writing, [row.key for row in rows]))
         for row in rows:
             first = _decode(stored.get(row.key))
             if first is not None:
                 row.completion = first
             else:  # an unreadable row would make every later reply unreadable too
                 sql = "INSERT OR REPLACE INTO replies VALUES (?, ?, ?)"
-                connection.execute(sql, (row.key, row.text, time.time()))
+                self._writing.execute(sql, (row.key, row.text, time.time()))
 
     def _errors(self, what: str) -> contextlib.AbstractContextManager[None]:
         fix = (

@@ -178,3 +178,21 @@ FINISH_SYNONYMS = {
     **dict.fromkeys(("content_filtered", "safety", "sensitive", "prohibited_content", "blocklist"), "content_filter"),
     **dict.fromkeys(("spii", "recitation", "guardrail_intervened", "error_toxic"), "content_filter"),
 }
+
+
+def read_finish_reason(raw: Any) -> str | None:
+    """The finish reason of a choice: a string, or an object with a ``type``; synonyms get OpenAI's name.
+
+    Returns:
+        None for a value of any other type.
+    """
+    if isinstance(raw, Mapping):
+        raw = raw.get("type")
+    if not isinstance(raw, str):
+        return None
+    return FINISH_SYNONYMS.get(raw.strip().lower(), raw)
+
+
+def is_failed_finish(reason: str | None) -> bool:
+    """Whether a finish reason says that the call failed. None, which stands for a missing reason, does not."""
+    return reason is not None and FAILED_FINISH.search(reason) is not None

@@ -7,12 +7,21 @@ import math
 import random
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from engine.llm.quirks import ABOUT_KEY, FILTERED, NO_MODEL, TOO_LONG, WINDOW, refused_part
+from engine.llm.quirks import (
+    ABOUT_KEY,
+    FILTERED,
+    NO_MODEL,
+    TOO_LONG,
+    WINDOW,
+    is_failed_finish,
+    read_finish_reason,
+    refused_part,
+)
 from engine.reading.masking import MASK, looks_secret
 
 
@@ -188,6 +197,69 @@ def _bad_request(code: str, error: _ErrorBody, context: RequestContext) -> Retry
 def _may_be_key(word: str) -> bool:
     """Whether a word of a refusal may be a key, or a part of one: servers quote the first and last characters."""
     return looks_secret(word) or re.search(r"\*\*|\w(?:\.\.\.|…)\w", word) is not None
+
+
+# The text of a reply that reports an error with status 200, or an abnormal finish reason, is whatever had been written
+# when the call failed. It must never count as an answer. Sources: the OpenAI reference (``finish_reason``), vLLM's and
+# SGLang's ``FinishReason`` (``abort``, ``error``; SGLang's native form is an object with a ``type``), OpenRouter's
+# error page (``choices[].error``), Azure (``content_filter`` without a message), the finish reasons of Mistral,
+# DeepSeek, GLM, Gemini and Cohere, which gateways pass on.
+
+
+def finish_failure(choice: Mapping[str, Any], *, takes_null: bool = False) -> RetryDecision | None:
+    """What to do about a choice that is not finished; None if it is, or if it has no field ``finish_reason``.
+
+    Null, as streamed chunks have it, means that the reply goes on: in a whole reply it was cut off.
+
+    Args:
+        choice: the choice.
+        takes_null: the server writes null in every reply.
+    """
+    if "finish_reason" not in choice or (takes_null and choice["finish_reason"] is None):
+        return None
+    reason = read_finish_reason(choice["finish_reason"])
+    if reason is not None and not is_failed_finish(reason):
+        return None
+    code = "finish_null" if choice["finish_reason"] is None else "unfinished"
+    shown = "null" if reason is None else repr(reason[:40])
+    return RetryDecision(RetryAction.RETRY, code, f"the reply is not finished: finish_reason is {shown}")
+
+
+def reported_error(body: Mapping[str, Any], optional: Collection[str] = ()) -> RetryDecision | None:
+    """What to do about the error that a reply or one of its choices reports; None if it reports none.
+
+    An ``error`` whose values are all empty is none: some gateways always write the field. An error within a reply
+    never stops the run, except for an account without credit: one upstream of a gateway may refuse a key or a model
+    that others take.
+
+    Args:
+        body: the reply or the choice.
+        optional: names of the optional parts that were sent.
+    """
+    error = body if body.get("object") == "error" else body.get("error")
+    if not isinstance(error, Mapping):
+        error = {"message": error} if error else {}
+    if not any(error.values()):
+        return None
+    decision = _classified(error, RequestContext(optional))
+    if decision.retry or decision.action is RetryAction.REJECT or decision.code == "no_credit":
+        return decision
+    return replace(decision, action=RetryAction.RETRY)
+
+
+def _classified(error: Mapping[str, Any], context: RequestContext) -> RetryDecision:
+    """Classify by the status that the error names; otherwise by its codes; otherwise as a failed gateway (502)."""
+    for name in ("code", "status", "status_code"):
+        text = str(error.get(name))
+        if len(text) == 3 and text.isdecimal() and 400 <= int(text) <= 599:
+            return classify_status(int(text), {}, error, context)
+    codes = {name: str(error[name]) for name in ("code", "type") if error.get(name)}
+    if any("rate_limit" in code or code == "insufficient_quota" for code in codes.values()):
+        return classify_status(429, {}, error, RequestContext())
+    by_code = classify_status(400, {}, {**codes, "message": " "}, RequestContext())
+    if by_code.action is RetryAction.REJECT:
+        return replace(by_code, message=str(error.get("message", ""))[:2000])
+    return classify_status(502, {}, error, RequestContext())
 
 
 def names_no_model(message: str) -> bool:

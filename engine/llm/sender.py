@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.api_manager import Endpoint
+from engine.llm.budget import Budget, Counters, Hold, Spent
 from engine.llm.cancellation import CancelScope, running_timeout
 from engine.llm.journal import ResponseJournal, request_keys
-from engine.llm.limits.budget import Budget, Hold
-from engine.llm.limits.rates import Use
+from engine.llm.limits import Use
 from engine.llm.quirks import parts_of
 from engine.llm.retry import RetryAction, RetryDecision, RetryPolicy
-from engine.llm.tally import Counters, Spent
 from engine.llm.trouble import TroubleReporter, describe, fatal_error, unreachable_error
 from engine.llm.wire.replies import ChatResponse, completions
 from engine.llm.wire.requests import (

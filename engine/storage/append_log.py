@@ -72,8 +72,11 @@ class AppendLog:
         # Closing the lock file releases the lock; deleting it would allow two writers.
         with opened(_lock_path(self.path), os.O_RDWR | os.O_CREAT) as lock:
             self._acquire(lock)
+            command, since = shlex.join(sys.argv)[:200], datetime.now(UTC).isoformat(timespec="seconds")
+            holder = f"process {os.getpid()} on {socket.gethostname()} ({command}), since {since}"
             with named_if_full(self.path):
-                _write_holder(lock)
+                os.ftruncate(lock, 0)
+                os.pwrite(lock, holder.encode(errors="replace"), 0)
             self._held = True
             try:
                 if self.path.exists():
@@ -283,13 +286,6 @@ def _write_all(fd: int, content: bytes) -> None:
 
 def _lock_path(path: Path) -> Path:
     return path.with_name(path.name + ".lock")
-
-
-def _write_holder(lock: int) -> None:
-    command, since = shlex.join(sys.argv)[:200], datetime.now(UTC).isoformat(timespec="seconds")
-    holder = f"process {os.getpid()} on {socket.gethostname()} ({command}), since {since}"
-    os.ftruncate(lock, 0)
-    os.pwrite(lock, holder.encode(errors="replace"), 0)
 
 
 def _holder_text(lock: int) -> str:

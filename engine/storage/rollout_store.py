@@ -74,7 +74,9 @@ class RolloutStore:
             LockHeldError: another process holds the lock.
             OSError: the disk is full or broken; the file is unchanged.
         """
-        line = _encode(record)
+        if "format" in type(record).model_fields:
+            record = record.model_copy(update={"format": FORMAT})
+        line = encode_line(record)
         if self._log.held:
             self._log.append(line)
         else:
@@ -135,12 +137,6 @@ def in_problem_order(values: Iterable[ValueT], step: Callable[[ValueT], int | No
         step: the step of a value.
     """
     return sorted(values, key=lambda value: -1 if (number := step(value)) is None else number)
-
-
-def _encode(record: Record) -> bytes:
-    if "format" in type(record).model_fields:
-        record = record.model_copy(update={"format": FORMAT})
-    return encode_line(record)
 
 
 class UnreadableLineError(ValueError):

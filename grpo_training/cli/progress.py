@@ -20,7 +20,7 @@ from grpo_training.cli.stragglers import NAME, Stragglers
 from grpo_training.cli.terminal_text import LastingStream, counted, harmless, shortened
 
 if TYPE_CHECKING:
-    from engine.llm.tally import Counters
+    from engine.llm.budget import Counters, Spent
 
 _BAR = "{desc} {bar:10} {n_fmt}/{total_fmt} [{elapsed}<{remaining}]{postfix}"
 _SHORTEST_NAME = 10
@@ -153,10 +153,14 @@ class Progress:
         self._count(line, is_new=True)
         self._straggler.score(step)
         verdict = "" if line.triggered is None else " → Extract (σ>τ)" if line.triggered else " → Skip (σ≤τ)"
-        number = f"[{self._done + self._before}/{self._of()}]"
+        number = f"[{self._done + self._before}/{'?' if self._total is None else self._total}]"
         begin = f"{number} {self._label}: μ={line.mean:.3f}, σ={line.std:.3f}{verdict} ["
         end = f", {line.correct} of {line.size} right]"
-        self._say(f"{begin}{shortened(problem_id, self._left(begin, end))}{end}")
+        width = NAME
+        if self._is_terminal:
+            columns = shutil.get_terminal_size().columns - len(begin) - len(end)
+            width = max(_SHORTEST_NAME, min(NAME, columns))
+        self._say(f"{begin}{shortened(problem_id, width)}{end}")
 
     def ended(
         self,
@@ -216,19 +220,21 @@ class Progress:
     def summary(self, rows: Sequence[Row]) -> None:
         """Print the final table. Call it after the context has ended. A path is printed in one piece."""
         counters, totals, seconds = self._counters(), self._totals, self._clock() - self._started
+        share = f" ({totals['correct'] / totals['answers']:.1%})" if totals["answers"] else ""
         executed = f"; executed {totals['executed right']} of {totals['executed']}" if totals["executed"] else ""
         before = f" + {self._before} completed before" if self._before else ""
         triggered = f"; σ>τ in {totals['triggered']}" if totals["could trigger"] else ""
         shown = [
-            Row("right answers", f"{_share(totals['correct'], totals['answers'])}{executed}"),
+            Row("right answers", f"{totals['correct']} of {totals['answers']}{share}{executed}"),
             Row("groups", f"{self._done}{before}, in {seconds:.0f} s{triggered}"),
             *([Row("experiences saved", str(self._saved))] if totals["could trigger"] else []),
             *rows,
             Row(
                 "cost of all" if self._is_one_of_several else "cost",
-                _cost(counters) + (" in this start" if self._before else ""),
+                f"{_dollars(counters.cost_usd)} ({_used(counters)}{counters.estimate_note})"
+                + (" in this start" if self._before else ""),
             ),
-            *(Row("" if place else "spent", text, True) for place, text in enumerate(_spending(counters))),
+            *(Row("" if place else "spent", text, is_detail=True) for place, text in enumerate(_spending(counters))),
             Row("retries", str(counters.retries), True),
             Row("replies from the journal", str(counters.journal_hits), True),
         ]
@@ -271,12 +277,6 @@ class Progress:
         self._bar.set_postfix_str(self._state(), refresh=False)
         self._bar.update(groups)
 
-    def _left(self, *parts: str) -> int:
-        """The columns that a line on a terminal has left for the name of a problem; elsewhere those of any name."""
-        if not self._is_terminal:
-            return NAME
-        return max(_SHORTEST_NAME, min(NAME, shutil.get_terminal_size().columns - sum(map(len, parts))))
-
     def _say(self, text: str) -> None:
         if self._bar is not None:
             tqdm.write(harmless(text), file=self._stream)
@@ -292,9 +292,6 @@ class Progress:
         at_most = "at most " if counters.estimated else ""
         return " · ".join([*shares, f"{self._saved} saved", at_most + spent, f"{counters.in_flight} asked", *retries])
 
-    def _of(self) -> str:
-        return "?" if self._total is None else str(self._total)
-
 
 def print_next(commands: Sequence[tuple[str, str]], stream: TextIO | None = None) -> None:
     """Print what can be run next, by default to stdout: what each command does, and its command line."""
@@ -307,22 +304,17 @@ def _print_unbroken(rows: Sequence[tuple[str, str]], stream: Any) -> None:
         _console(stream).print(Text(f"  {name}: {harmless(value)}"), soft_wrap=True)
 
 
-def _cost(counters: Counters) -> str:
-    tokens = f"{counters.prompt_tokens:,} tokens in, {counters.completion_tokens:,} out"
-    return f"{_dollars(counters.cost_usd)} ({tokens}{counters.estimate_note})"
-
-
-def _share(part: int, of: int) -> str:
-    return f"{part} of {of}" + (f" ({part / of:.1%})" if of else "")
+def _used(spent: Spent) -> str:
+    return f"{spent.prompt_tokens:,} tokens in, {spent.completion_tokens:,} out"
 
 
 def _spending(counters: Counters) -> list[str]:
     """Who has used which tokens, one line each."""
     return [
-        f"{_WHO.get(purpose, purpose)}: {one.prompt_tokens:,} tokens in, {one.completion_tokens:,} out"
-        + ("" if one.cost_usd is None else f", {_dollars(one.cost_usd)}")
-        + one.estimate_note
-        for purpose, one in counters.by_purpose.items()
+        f"{_WHO.get(purpose, purpose)}: {_used(spent)}"
+        + ("" if spent.cost_usd is None else f", {_dollars(spent.cost_usd)}")
+        + spent.estimate_note
+        for purpose, spent in counters.by_purpose.items()
     ]
 
 

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from engine.api_manager import DEFAULT_ROLE, ROLES, ApiManager
 from engine.errors import InputError, MissingInputError
-from engine.llm.limits.budget import Budget
+from engine.llm.budget import Budget
 from engine.llm.retry import RetryPolicy
 from engine.records import Sampling
 from grpo_training.cli.settings import POCKET_MODEL

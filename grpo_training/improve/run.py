@@ -13,8 +13,8 @@ from agents.generator import generator_messages
 from engine.api_manager import GENERATORS, ApiManager
 from engine.errors import BudgetExceededError, ScaffoldError
 from engine.experience.library import ExperienceLibrary
+from engine.llm.budget import Budget
 from engine.llm.client import LLMClient
-from engine.llm.limits.budget import Budget
 from engine.records import Problem
 from engine.tasks.registry import check_verifiers, task_named
 from grpo_training.cli.entry import run_async

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from agents.generator import generator_messages
 from engine.api_manager import GENERATORS, JUDGE_ROLE, ApiManager
 from engine.errors import IncompleteRunError
-from engine.llm.limits.budget import Budget
+from engine.llm.budget import Budget
 from engine.records import Problem, Sampling
 from engine.storage.append_log import replace_file
 from engine.tasks.registry import task_named

@@ -17,8 +17,8 @@ from engine.experience.library import ExperienceLibrary
 from engine.experience.similarity import ProblemKinds
 from engine.experience.state import LibraryState
 from engine.experience.trial import belief
+from engine.llm.budget import Counters
 from engine.llm.client import LLMClient
-from engine.llm.tally import Counters
 from engine.storage.rollout_store import BrokenLine, RolloutStore
 from engine.task import Task
 from grpo_training.cli.entry import run_async

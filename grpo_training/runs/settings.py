@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from engine.api_manager import DEFAULT_ROLE, ApiManager
 from engine.errors import ConfigurationError, MissingInputError
-from engine.llm.limits.budget import Budget
+from engine.llm.budget import Budget
 from grpo_training.cli.settings import POCKET_MODEL, WORKING_DIR, Common, Positive, Settings
 
 if TYPE_CHECKING:

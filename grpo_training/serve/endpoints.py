@@ -10,10 +10,10 @@ from typing import Any
 
 from engine.api_manager import ANALYST_ROLE, JUDGE_ROLE, LEARNERS, ApiManager
 from engine.errors import ConfigurationError, InputError
+from engine.llm.budget import Budget
 from engine.llm.client import LLMClient
 from engine.llm.journal import ResponseJournal
-from engine.llm.limits.budget import Budget
-from engine.llm.limits.concurrency import ConcurrencyRule
+from engine.llm.limits import ConcurrencyRule
 from engine.llm.retry import RetryPolicy
 from grpo_training.cli.settings import POCKET_MODEL
 from grpo_training.runs.settings import ClientSettings, RoleSettings

@@ -17,8 +17,8 @@ from engine.abilities import PreparesData
 from engine.api_manager import ApiManager
 from engine.datasets import load_problems
 from engine.errors import ConfigurationError, IncompleteRunError, InputError
-from engine.llm.limits.concurrency import ConcurrencyRule
-from engine.llm.tally import Counters
+from engine.llm.budget import Counters
+from engine.llm.limits import ConcurrencyRule
 from engine.records import Problem
 from engine.storage.rollout_store import RolloutStore
 from engine.task import Task

@@ -14,8 +14,8 @@ from typing import Any, TextIO
 from agents.generator import generator_messages
 from engine.api_manager import DEFAULT_ROLE, ApiManager
 from engine.errors import IncompleteRunError, InputError
+from engine.llm.budget import Budget
 from engine.llm.journal import ResponseJournal
-from engine.llm.limits.budget import Budget
 from engine.reading.masking import shown_url
 from engine.records import ChatRequest, Problem, Sampling, timestamp
 from engine.statistics.paired import Estimate, clustered_mean, paired_difference

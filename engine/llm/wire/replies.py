@@ -9,10 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.api_manager import Endpoint
-from engine.llm.quirks import FILTERED
-from engine.llm.retry import RetryAction, RetryDecision
-from engine.llm.tally import Spent
-from engine.llm.wire.failed_replies import finish_failure, read_finish_reason, reported_error
+from engine.llm.budget import Spent
+from engine.llm.quirks import FILTERED, read_finish_reason
+from engine.llm.retry import RetryAction, RetryDecision, finish_failure, reported_error
 from engine.records import Completion, Usage
 
 _MOST_CHARACTERS = 1 << 21

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
 from typing import Any
 
 from engine.api_manager import Endpoint
 from engine.llm.quirks import SYSTEM, ZERO, parts_of, without_system
-from engine.records import IMAGE_MARK, ChatRequest, Message
+from engine.records import IMAGE_MARK, ChatRequest
 
 TOKENS_PER_IMAGE = 1500
 """An estimate: servers count images by their size, in ways of their own."""
@@ -38,7 +37,10 @@ def request_body(
         first_index: index of the first sample.
         count: number of samples.
     """
-    sampling = request.sampling
+    sampling, seed = request.sampling, request.sampling.seed
+    if seed is not None:
+        text = json.dumps([seed, *([message.role, message.content] for message in request.messages)])
+        seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:4]) % _SEEDS + first_index
     left_out = parts_of(request, count, endpoint.extra_body) - names
     body: dict[str, Any] = {
         "model": endpoint.model,
@@ -47,7 +49,7 @@ def request_body(
         "top_p": sampling.top_p,
         "max_completion_tokens" if "max_tokens" in left_out else "max_tokens": sampling.max_tokens,
         "n": count if count > 1 else None,
-        "seed": None if sampling.seed is None else _first_seed(sampling.seed, request.messages) + first_index,
+        "seed": seed,
         "response_format": None
         if request.json_schema is None
         else {"type": "json_schema", "json_schema": {"name": "reply", "schema": request.json_schema}},
@@ -66,12 +68,6 @@ def given_answer(request: ChatRequest) -> str:
     """The answer whose log-probs are asked for: a last message of the assistant; empty if there is none."""
     last = request.messages[-1]
     return last.content if last.role == "assistant" else ""
-
-
-def _first_seed(seed: int, messages: Sequence[Message]) -> int:
-    """The seed of sample 0 of a prompt."""
-    text = json.dumps([seed, *([message.role, message.content] for message in messages)])
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4]) % _SEEDS
 
 
 def wire_messages(request: ChatRequest, *, merges_system: bool = False) -> list[dict[str, Any]]:

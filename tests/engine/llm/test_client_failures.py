@@ -6,7 +6,7 @@ from aiohttp import web
 
 from engine.errors import ConfigurationError, FatalEndpointError
 from engine.llm.client import LLMClient
-from engine.llm.limits.concurrency import ConcurrencyRule
+from engine.llm.limits import ConcurrencyRule
 from engine.llm.retry import RetryPolicy
 from engine.records import Outcome, Sampling
 from tests.support.fault_server import (

@@ -8,9 +8,9 @@ import pytest
 from aiohttp import web
 
 from engine.errors import BudgetExceededError
+from engine.llm.budget import Budget
 from engine.llm.journal import ResponseJournal
-from engine.llm.limits.budget import Budget
-from engine.llm.limits.concurrency import ConcurrencyRule
+from engine.llm.limits import ConcurrencyRule
 from engine.records import Sampling
 from tests.support.fault_server import FaultPlan, chat_app
 from tests.support.llm_client import SECRET, VirtualClock, answer, ask, client_of, manager, texts

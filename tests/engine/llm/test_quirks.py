@@ -13,7 +13,7 @@ from engine.llm import trouble
 from engine.llm.client import LLMClient
 from engine.llm.connection import EndpointConnection
 from engine.llm.journal import ResponseJournal
-from engine.llm.limits.concurrency import ConcurrencyRule
+from engine.llm.limits import ConcurrencyRule
 from engine.llm.quirks import OPTIONAL, SYSTEM, ZERO, refused_part
 from engine.records import ChatRequest, Message, Outcome, Sampling
 from tests.support.fault_server import chat_app, serve

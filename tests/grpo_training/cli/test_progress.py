@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.llm.tally import Spent
+from engine.llm.budget import Spent
 from grpo_training.cli.progress import GroupLine, Progress, Row, print_next
 from grpo_training.cli.terminal_text import counted
 

@@ -1,4 +1,4 @@
-from engine.llm.limits.concurrency import AdaptiveConcurrency, ConcurrencyRule
+from engine.llm.limits import AdaptiveConcurrency, ConcurrencyRule
 
 
 def round_of(controller, now=0.0, share=1.0):

@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from engine.errors import BudgetExceededError, ConfigurationError
-from engine.llm.limits.budget import Budget
+from engine.llm.budget import Budget
 from engine.records import Sampling
 from tests.support.fault_server import FaultPlan, chat_app
 from tests.support.hostile_server import HostileServer

@@ -1,8 +1,14 @@
-"""Adaptive concurrency: the limit grows while the server keeps up and shrinks on HTTP 429."""
+"""What bounds the requests to an endpoint: how many are in flight, and how many and how large they are in a minute.
+
+The number in flight is adaptive: the limit grows while the server keeps up and shrinks on HTTP 429.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import math
+from collections import deque
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
 _KNOWN_START = 64
@@ -15,6 +21,10 @@ _SATURATION = 0.8
 """Share of the limit that must have been in flight during a round for the limit to grow."""
 _COOLDOWN_S = 5.0
 """Seconds after a cut without another cut and without growth."""
+WINDOW_S = 60.5
+"""Requests count for half a second more than a minute: they do not all take the same time to reach the server."""
+_LOOK_S = 1.0
+"""Waiting requests look again after this time: those that ended may have used fewer tokens than was expected."""
 
 
 @dataclass(frozen=True)
@@ -93,3 +103,61 @@ class AdaptiveConcurrency:
     def _new_round(self) -> None:
         self._successes = 0
         self._peak = 0
+
+
+@dataclass
+class Use:
+    """One request in the window."""
+
+    sent_at: float
+    tokens: int
+
+
+class MinuteLimits:
+    """Lets requests pass in their order, at most ``rpm`` requests and ``tpm`` tokens in a minute. For one event loop.
+
+    Args:
+        rpm: requests per minute; None: unlimited.
+        tpm: tokens per minute; None: unlimited. A request that is larger waits until no other one is in the window.
+        clock: monotonic time in seconds.
+        sleep: as ``asyncio.sleep``.
+    """
+
+    def __init__(
+        self,
+        rpm: int | None,
+        tpm: int | None,
+        clock: Callable[[], float],
+        sleep: Callable[[float], Awaitable[None]],
+    ) -> None:
+        self._rpm, self._tpm = rpm, tpm
+        self._clock, self._sleep = clock, sleep
+        self._uses: deque[Use] = deque()
+        self._tokens = 0
+        self._turn = asyncio.Lock()
+
+    async def acquire(self, tokens: int) -> Use:
+        """Wait until a request with this expected number of tokens may be sent."""
+        async with self._turn:
+            while (wait_s := self._wait_s(tokens)) > 0:
+                await self._sleep(min(wait_s, _LOOK_S))
+            use = Use(self._clock(), tokens)
+            self._uses.append(use)
+            self._tokens += tokens
+            return use
+
+    def correct(self, use: Use, tokens: int) -> None:
+        """Count the tokens that a request has used in place of those that were expected."""
+        if use.sent_at + WINDOW_S > self._clock():
+            self._tokens += tokens - use.tokens
+            use.tokens = tokens
+
+    def _wait_s(self, tokens: int) -> float:
+        """Seconds until the oldest use leaves the window; 0 if the request fits."""
+        now = self._clock()
+        while self._uses and self._uses[0].sent_at + WINDOW_S <= now:
+            self._tokens -= self._uses.popleft().tokens
+        fits = (self._rpm is None or len(self._uses) < self._rpm) and (
+            self._tpm is None or self._tokens + tokens <= self._tpm
+        )
+        return 0.0 if fits or not self._uses else self._uses[0].sent_at + WINDOW_S - now

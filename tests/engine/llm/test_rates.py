@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from engine.llm.limits.rates import WINDOW_S, MinuteLimits
+from engine.llm.limits import WINDOW_S, MinuteLimits
 from tests.support.llm_client import VirtualClock
 
 

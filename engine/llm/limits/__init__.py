@@ -1,1 +1,0 @@
-"""How much is asked: budgets, concurrency and the rate limits of endpoints."""

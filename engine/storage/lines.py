@@ -1,4 +1,4 @@
-"""Lines of JSON: read from a file that another process may be writing, and encoded."""
+"""Lines of JSON: read from a file that another process may be writing, and encoded; and the identity of a file."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from pydantic_core import PydanticSerializationError
 
@@ -110,3 +111,23 @@ def encode_line(record: Record) -> bytes:
         return record.model_dump_json().encode()
     except PydanticSerializationError:
         return json.dumps(record.model_dump(), ensure_ascii=False).encode(errors="replace")
+
+
+class FileStamp(NamedTuple):
+    """Inode, size in bytes, and time of the last change in nanoseconds.
+
+    What was made from the content of a file holds as long as this is the same.
+    """
+
+    inode: int
+    size: int
+    changed_ns: int
+
+
+def file_stamp(path: Path) -> FileStamp | None:
+    """The identity of a file; None if it is not there."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return FileStamp(status.st_ino, status.st_size, status.st_mtime_ns)

@@ -16,7 +16,6 @@ from engine.errors import InputError
 from engine.records import AnswerSource, Candidate, Completion, Fault, Outcome, Problem, Scaffold
 from engine.scaffold.execution import Execution, execute
 from engine.scaffold.interventions import intervene
-from engine.scaffold.merge import merge_scaffolds
 from engine.scaffold.parsing import ParsedScaffold, parse_scaffold, scaffold_from_object
 from engine.scaffold.problem_text import knowns_in_text
 from engine.scaffold.structure import STRUCTURE_VERSION, check_structure, plan_agreement, rule_cause_agreement
@@ -220,6 +219,8 @@ class ScaffoldTask(Task[Scaffold]):
 
     def merge(self, candidates: Sequence[Candidate[Scaffold]], problem: Problem) -> TaskMerge[Scaffold]:
         """Merge scaffolds without conflicts into one that executes."""
+        from engine.scaffold.merge import merge_scaffolds  # only the critic merges
+
         scaffolds = [candidate.content for candidate in candidates if candidate.content is not None]
         if not scaffolds:
             return TaskMerge(None)

@@ -16,13 +16,15 @@ from rich.console import Console
 from rich.text import Text
 from tqdm import tqdm
 
-from grpo_training.cli.stragglers import NAME, Stragglers
 from grpo_training.cli.terminal_text import LastingStream, counted, harmless, shortened
 
 if TYPE_CHECKING:
     from engine.llm.budget import Counters, Spent
 
 _BAR = "{desc} {bar:10} {n_fmt}/{total_fmt} [{elapsed}<{remaining}]{postfix}"
+NAME = 28
+"""Columns of the name of a problem."""
+_TOLD_FROM_S = 10.0
 _SHORTEST_NAME = 10
 """The fewest columns of the name of a problem in a line."""
 _WHO = {"rollout": "generator", "fusion": "critic", "analysis": "analyst"}
@@ -52,6 +54,54 @@ class Row:
     name: str
     value: str | Path
     is_detail: bool = False
+
+
+class Stragglers:
+    """Names the first step that is not complete, while groups of later steps wait for it.
+
+    Args:
+        clock: monotonic time in seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._open: dict[int, tuple[str, float]] = {}  # in the order of the steps: name and start
+        self._scored: set[int] = set()
+        self._told = 0.0  # seconds of the wait that was told last
+
+    def begin(self, step: int, name: str) -> None:
+        """A step is worked on. Steps begin in their order."""
+        self._open[step] = (name, self._clock())
+        if step == next(iter(self._open)):
+            self._told = 0.0
+
+    def score(self, step: int) -> None:
+        """The group of a step is scored and stored; its analyst may still be asked."""
+        if step in self._open:
+            self._scored.add(step)
+            self.begin(step, self._open[step][0])  # another wait: for its analyst
+
+    def end(self, step: int) -> None:
+        """A step is complete."""
+        if step == next(iter(self._open), None):
+            self._told = 0.0
+        self._open.pop(step, None)
+        self._scored.discard(step)
+
+    def news(self) -> str:
+        """What later groups wait for, such as ``waiting for aime2024_001, 10 s``.
+
+        It is told after 10 s and then each time the wait has doubled; else the text is empty.
+        """
+        step = next(iter(self._open), None)
+        if step is None or not self._scored - {step}:
+            return ""
+        waited = self._clock() - self._open[step][1]
+        if waited < max(_TOLD_FROM_S, 2 * self._told):
+            return ""
+        self._told = waited
+        what = "the analyst about " if step in self._scored else ""
+        return f"waiting for {what}{shortened(self._open[step][0], NAME)}, {self._told:.0f} s"
 
 
 class Progress:

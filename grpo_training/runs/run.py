@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from engine.errors import InputError
 from engine.storage.append_log import replace_file
-from engine.storage.file_stamp import file_stamp
+from engine.storage.lines import file_stamp
 from grpo_training.runs.settings import ResumableSettings
 
 SettingsT = TypeVar("SettingsT", bound=ResumableSettings)

@@ -12,7 +12,7 @@ from engine.errors import InputError
 from engine.experience.events import GateEvent
 from engine.experience.library import ExperienceLibrary
 from engine.experience.state import LibraryState
-from engine.storage.file_stamp import FileStamp, file_stamp
+from engine.storage.lines import FileStamp, file_stamp
 
 Stamp = tuple[FileStamp | None, FileStamp | None]
 """Of the JSON file and of the log."""

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar
 
 from engine.errors import InputError
 from engine.storage.append_log import writer_of
-from engine.storage.file_stamp import FileStamp, file_stamp
+from engine.storage.lines import FileStamp, file_stamp
 from grpo_training.runs.folder import learner_of_library, learner_of_results, libraries_of, manifest_file
 from grpo_training.runs.run import RunManifest, load_manifest
 from grpo_training.runs.training_run import CONFIG_JSON

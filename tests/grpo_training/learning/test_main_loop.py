@@ -137,10 +137,10 @@ class FirstProblemWaits:
 
 TOLD_SOON = """
 import sys
-from grpo_training.cli import stragglers
+from grpo_training.cli import progress
 from grpo_training.cli.entry import run_command
 from grpo_training.generator1 import main
-stragglers._TOLD_FROM_S = 1.0
+progress._TOLD_FROM_S = 1.0
 run_command(lambda: main(sys.argv[1:]))
 """
 """Generator 1, which names what is waited for after one second instead of ten."""

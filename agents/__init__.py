@@ -3,13 +3,13 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from agents.analyst import ExperienceAnalyst
-    from agents.critic import CriticAgent
-    from agents.generator import GeneratorAgent
+    from agents.analyst import ExperienceAnalyst as ExperienceAnalyst
+    from agents.critic import CriticAgent as CriticAgent
+    from agents.generator import GeneratorAgent as GeneratorAgent
 else:
     from engine.public_names import public_names
 
-    __getattr__ = public_names(
+    __getattr__, __all__ = public_names(
         __name__,
         {
             "agents.critic": "CriticAgent",
@@ -17,10 +17,3 @@ else:
             "agents.generator": "GeneratorAgent",
         },
     )
-
-
-__all__ = [
-    "CriticAgent",
-    "ExperienceAnalyst",
-    "GeneratorAgent",
-]

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 
 
-def public_names(package: str, modules: Mapping[str, str]) -> Callable[[str], object]:
-    """The ``__getattr__`` of a package.
+def public_names(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], object], list[str]]:
+    """``__getattr__`` and ``__all__`` of a package.
 
     Args:
         package: the name of the package.
@@ -20,4 +20,4 @@ def public_names(package: str, modules: Mapping[str, str]) -> Callable[[str], ob
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         return getattr(import_module(module_of[name]), name)
 
-    return get
+    return get, sorted(module_of)

@@ -19,10 +19,10 @@ from typing import Any
 from engine.abilities import ReadsDescribedRows, RowReader
 from engine.dataset_rows import LoadedDataset, read_rows, row_reader, task_that_reads
 from engine.errors import InputError, quoted
+from engine.own_data.cells import renamed
 from engine.own_data.columns import as_template, names_in
 from engine.own_data.describe import describe
 from engine.own_data.description import Description
-from engine.own_data.fields import renamed
 from engine.records import Problem
 from engine.storage.data_files import SUFFIXES, CsvRow, file_rows, open_data_file, split_files
 from engine.storage.data_folders import data_file, more_folders

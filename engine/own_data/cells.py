@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
+from engine.errors import InputError, quoted
+
 _KEPT_WHOLE = re.compile(
     r"choices|options|endings|alternatives|candidates|targetscores|mc\dtargets|messages|conversations|tests?|meta"
     r"|(?:correct|gold|best|final)?answers?(?:spans?|key)?|targets?|output|labels?|expected\w*|groundtruth|table|contexts?"
@@ -52,6 +54,31 @@ def value_of(row: Mapping[str, Any], column: str) -> Any:
             return None
         value = value[name]
     return value
+
+
+def renamed(row: Mapping[str, Any], fields: Mapping[str, str] | None, where: str) -> Mapping[str, Any]:
+    """A row with the fields that ``--fields`` names, in place of the columns or templates that they are taken from.
+
+    An empty field of a table is an empty text.
+
+    Raises:
+        InputError: the row has no such column.
+    """
+    if not fields:
+        return row
+
+    def value(column: str) -> Any:
+        found = value_of(row, column)
+        if found is None and column not in row and column not in getattr(row, "empty", ()):
+            here = ", ".join(map(str, row))[:300] or "no field at all"
+            raise InputError(f"{where}: there is no field {quoted(column)}, which --fields names (here: {here})")
+        return "" if found is None and column not in row else found
+
+    moved = {
+        name: re.sub(r"\{([^{}]+)\}", lambda match: str(value(match[1])), source) if "{" in source else value(source)
+        for name, source in fields.items()
+    }
+    return {name: cell for name, cell in row.items() if name not in fields.values()} | moved
 
 
 def is_filled(value: Any) -> bool:

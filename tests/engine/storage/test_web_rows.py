@@ -11,7 +11,7 @@ from aiohttp import web
 from engine.datasets import load_problems
 from engine.errors import MissingInputError
 from engine.storage.web_rows import cache_folder
-from engine.tasks.math import datasets
+from engine.tasks.math import task as math_task
 from tests.support.fault_server import serve_in_thread
 
 # The answers of AIME I and II 2025.
@@ -19,7 +19,7 @@ ANSWERS_2025 = (
     *(70, 588, 16, 117, 279, 504, 821, 77, 62, 81, 259, 510, 204, 60, 735),
     *(468, 49, 82, 106, 336, 293, 237, 610, 149, 907, 113, 19, 248, 104, 240),
 )
-REVISION = datasets.WEB["aime2025"].revision
+REVISION = math_task.WEB["aime2025"].revision
 
 
 @pytest.fixture
@@ -50,8 +50,8 @@ def hub(monkeypatch, tmp_path):
     app.router.add_get("/v1/{name}", reply)
     app.router.add_get("/v1/{name}/elsewhere", reply)
     with serve_in_thread(app) as url:
-        places = {name: dataclasses.replace(one, url=f"{url}/{name}") for name, one in datasets.WEB.items()}
-        monkeypatch.setattr(datasets, "WEB", places)
+        places = {name: dataclasses.replace(one, url=f"{url}/{name}") for name, one in math_task.WEB.items()}
+        monkeypatch.setattr(math_task, "WEB", places)
         yield Hub
 
 
@@ -76,7 +76,7 @@ def test_rows_of_the_dataset_viewer_are_fetched(hub, tmp_path, aime2024):
     real = [json.loads(line) for line in aime2024.read_text().splitlines()]
     rows = [{"row_idx": n, "row": {**row, "id": 60 + n}, "truncated_cells": []} for n, row in enumerate(real)]
     hub.replies["aime2024"] = json.dumps({"features": [], "rows": rows, "num_rows_total": 30, "partial": False})
-    hub.headers["X-Revision"] = datasets.WEB["aime2024"].revision
+    hub.headers["X-Revision"] = math_task.WEB["aime2024"].revision
     problems = load_problems("aime2024", search=[tmp_path])
     assert [(problem.text, problem.answer) for problem in problems] == [(row["problem"], row["answer"]) for row in real]
     assert (problems[0].id, problems[0].meta["source_id"]) == ("aime2024_001", 60)

@@ -199,8 +199,8 @@ class OwnDatasets:
 
 
 def _is_path(name: str) -> bool:
-    place = name.partition("?")[0]
-    return "/" in place or os.sep in place or place.endswith(SUFFIXES) or _local(name) is not None
+    path = name.partition("?")[0]
+    return "/" in path or os.sep in path or path.endswith(SUFFIXES) or _local(name) is not None
 
 
 def _local(name: str) -> tuple[Path, str | None] | None:
@@ -208,9 +208,9 @@ def _local(name: str) -> tuple[Path, str | None] | None:
     path = Path(name).expanduser()
     if path.exists() and (path.suffix or os.sep in name):
         return path, None
-    place, colon, split = name.rpartition(":")
-    below = Path(place).expanduser()
-    return (below, split) if colon and below.exists() and (below.suffix or os.sep in place) else None
+    before, colon, split = name.rpartition(":")
+    path = Path(before).expanduser()
+    return (path, split) if colon and path.exists() and (path.suffix or os.sep in before) else None
 
 
 def _reader_of_declared(path: Path) -> RowReader | None:

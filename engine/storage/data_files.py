@@ -102,16 +102,16 @@ def split_files(folder: Path) -> dict[str, Path]:
     Raises:
         InputError: several files are the same split.
     """
-    for place in (folder, folder / "data"):
-        found: dict[str, dict[str, list[Path]]] = {}
-        for path in sorted(place.glob("*")):
+    for parent in (folder, folder / "data"):
+        splits: dict[str, dict[str, list[Path]]] = {}
+        for path in sorted(parent.glob("*")):
             stem = path.name[: -len(_suffix(path))] if _suffix(path) else ""
             named = _SPLIT_NAME.fullmatch(_SHARD.sub("", stem))
             if named and path.is_file():
                 split = SPLITS[named[1].lower()]
-                found.setdefault(split, {}).setdefault(_SHARD.sub("", stem).lower(), []).append(path)
-        if found:
-            return {split: _one_file(split, stems, place) for split, stems in found.items()}
+                splits.setdefault(split, {}).setdefault(_SHARD.sub("", stem).lower(), []).append(path)
+        if splits:
+            return {split: _one_file(split, stems, parent) for split, stems in splits.items()}
     return {}
 
 
@@ -154,8 +154,8 @@ def _table(source: SourceFile, *, must: bool) -> Table | None:
 
 
 def _shard(path: Path) -> list[str]:
-    part = _SHARD.search(path.name)
-    return [f"part {int(part[1]) + 1} of {int(part[2])}"] if part and int(part[2]) > 1 else []
+    shard = _SHARD.search(path.name)
+    return [f"part {int(shard[1]) + 1} of {int(shard[2])}"] if shard and int(shard[2]) > 1 else []
 
 
 def _guarded(rows: Iterator[Any], path: Path) -> Iterator[Any]:

@@ -86,9 +86,9 @@ def task_named(name: str) -> Task:
     if name in _TASKS:
         task: Task = importlib.import_module(f"engine.tasks.{name}.task").TASK
         return task
-    found = next(iter(entry_points(group=ENTRY_POINT_GROUP, name=name)), None)
-    if found is not None:
-        return _register(load_object(found.value), found.value)
+    entry_point = next(iter(entry_points(group=ENTRY_POINT_GROUP, name=name)), None)
+    if entry_point is not None:
+        return _register(load_object(entry_point.value), entry_point.value)
     near = difflib.get_close_matches(name, [*_TASKS, *_registered], 1)
     meant = f"Did you mean {near[0]!r}? " if near else ""
     raise InputError(

@@ -43,8 +43,8 @@ def split_dataset_name(name: str, options: Sequence[str] = ()) -> tuple[str, str
     Raises:
         InputError: another key, or a key without a value.
     """
-    place, _, query = name.partition("?")
-    base, _, part = place.partition(":")
+    without_options, _, query = name.partition("?")
+    base, _, part = without_options.partition(":")
     try:
         given = dict(parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query)))
     except ValueError:
@@ -79,8 +79,8 @@ def problem_with_answer(row: Mapping[str, Any], where: str, task: str) -> Proble
 
 def after_mark(answer: str) -> str:
     """The number of an answer in the format of GSM8K: a solution, then a last line ``#### 18``."""
-    found = re.search(r"^####[ \t]*(\S.*?)[ \t]*\Z", answer, re.MULTILINE)
-    return found[1] if found else answer
+    match = re.search(r"^####[ \t]*(\S.*?)[ \t]*\Z", answer, re.MULTILINE)
+    return match[1] if match else answer
 
 
 _FIELD = re.compile(r"(?:\A|,)\s*(\w+)\s*=")
@@ -96,8 +96,8 @@ def read_field_map(text: str) -> dict[str, str]:
         InputError: a part is not of the form ``NAME=COLUMN``, or a name occurs twice.
     """
     starts = list(_FIELD.finditer(text))
-    ends = [*(found.start() for found in starts[1:]), len(text)][: len(starts)]
-    pairs = [(found[1], text[found.end() : end].strip()) for found, end in zip(starts, ends, strict=True)]
+    ends = [*(match.start() for match in starts[1:]), len(text)][: len(starts)]
+    pairs = [(match[1], text[match.end() : end].strip()) for match, end in zip(starts, ends, strict=True)]
     pairs = [(source, name) if name.isdigit() and not source.isdigit() else (name, source) for name, source in pairs]
     fields = dict(pairs)
     is_whole = bool(starts) and starts[0].start() == 0 and not text.rstrip().endswith(",")

@@ -181,15 +181,15 @@ def refuse_overwriting(settings: Settings, output: str, inputs: Sequence[str]) -
     written = getattr(settings, output)
     for name in inputs:
         value = getattr(settings, name)
-        for one in value if isinstance(value, tuple) else (value,):
-            if None not in (written, one) and Path(one).expanduser().resolve() == written.resolve():
+        for path in value if isinstance(value, tuple) else (value,):
+            if None not in (written, path) and Path(path).expanduser().resolve() == written.resolve():
                 raise ValueError(f"{as_flag(output)} must be another file than {as_flag(name)}")
 
 
 def plain_type(annotation: Any) -> type:
     """The type inside ``Annotated`` and ``| None``; ``str`` for choices."""
     if get_origin(annotation) in (Union, types.UnionType):
-        annotation = next(part for part in get_args(annotation) if part is not type(None))
+        annotation = next(kind for kind in get_args(annotation) if kind is not type(None))
     if get_origin(annotation) is Annotated:
         annotation = get_args(annotation)[0]
     return annotation if isinstance(annotation, type) else str

@@ -51,12 +51,12 @@ def remarks_on(problems: Iterable[Problem]) -> list[str]:
     by_task: dict[str, dict[str, Problem]] = {}
     for problem in problems:
         by_task.setdefault(problem.task, {})[problem.id] = problem
-    found: list[str] = []
-    for name, own in by_task.items():
+    remarks: list[str] = []
+    for name, of_task in by_task.items():
         task = task_named(name)
         if isinstance(task, RemarksOnProblems):
-            found += task.remarks(list(own.values()))
-    return found
+            remarks += task.remarks(list(of_task.values()))
+    return remarks
 
 
 def task_facts(task: str | None) -> dict[str, str]:
@@ -64,12 +64,12 @@ def task_facts(task: str | None) -> dict[str, str]:
     file = Path((task or "").rpartition(":")[0])
     if file.suffix != ".py":
         return {}
-    content = b"".join(one.read_bytes() for one in with_modules_beside(file))
+    content = b"".join(module.read_bytes() for module in with_modules_beside(file))
     return {"task_file": hashlib.sha256(content).hexdigest()[:12]}
 
 
 def without_duplicates(problems: Sequence[Problem], taken: Sequence[Problem] = ()) -> list[Problem]:
     """The problems whose text does not occur before, among themselves or in ``taken``."""
-    known = {one.text for one in taken}
+    known = {problem.text for problem in taken}
     first = {problem.text: problem for problem in reversed(problems) if problem.text not in known}
     return [problem for problem in problems if first.get(problem.text) is problem]

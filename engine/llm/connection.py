@@ -160,7 +160,7 @@ class EndpointConnection:
             names -= {"n"}
             self.drop_parameter("n")
         self.answers += 1
-        self.reports_finish = self.reports_finish or response.reports_finish
+        self.reports_finish |= any(choice and choice.finish_reason is not None for choice in response.choices)
         if not self.proven >= {CHAT, *names}:
             self.proven |= {CHAT, *names}
             self._remember()

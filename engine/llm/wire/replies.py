@@ -57,11 +57,6 @@ class ChatResponse:
     completion_tokens: int
     cached_tokens: int
 
-    @property
-    def reports_finish(self) -> bool:
-        """Whether a choice has a finish reason."""
-        return any(choice and choice.finish_reason is not None for choice in self.choices)
-
 
 def read_reply(
     content: bytes,

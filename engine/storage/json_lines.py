@@ -15,7 +15,7 @@ MAX_LINE_BYTES = 1 << 20
 
 BOM = b"\xef\xbb\xbf"
 ONE_LINE = "Each line must be one complete JSON object."
-_SURROGATE = re.compile(rb"\\u[dD][89abAB]|\\u[dD][c-fC-F]")
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 def json_lines(stream: BinaryIO, source: object, limit: int = MAX_LINE_BYTES, fix: str = ONE_LINE) -> Iterator[Any]:

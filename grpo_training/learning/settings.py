@@ -169,9 +169,9 @@ class CriticSettings(LearnerSettings):
 
     group: ClassVar[str] = "fusion and sampling"
 
-    temperature: float = Field(0.0, ge=0, le=2, description="LLM temperature (0.0 = deterministic)")
     generators: Common[str] = Field("1,2,3", description="the generators whose rollouts are fused, such as 1,2")
     follow: Common[bool] = Field(False, description="fuse while the generators are running; may be started before them")
+    temperature: float = Field(0.0, ge=0, le=2, description="LLM temperature (0.0 = deterministic)")
     weight_ans: Weight = Field(0.25, description="weight of r_ans in r_total")
     weight_fusion: Weight = Field(0.25, description="weight of r_fusion in r_total")
 

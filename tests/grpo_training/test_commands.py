@@ -71,15 +71,15 @@ def flags_in(text):
     return re.findall(r"^  (--[a-z0-9-]+)", text, re.MULTILINE)
 
 
-_ENDPOINT = [
-    *("--base-url", "--model", "--api-key-env", "--api-config", "--endpoint", "--budget-usd", "--budget-tokens"),
-]
-_GENERATOR = ["--dataset", "--max-problems", "--rollouts", "--prompts", "--gate", "--learn", "--run", *_ENDPOINT]
+_ENDPOINT = ["--base-url", "--api-key-env", "--api-config", "--budget-usd", "--budget-tokens"]
+_LEARNER = ["--learn", "--prompts", "--endpoint", "--model", "--run", *_ENDPOINT]
+_GENERATOR = ["--dataset", "--max-problems", "--rollouts", "--gate", *_LEARNER]
 _SHORT = {
     **dict.fromkeys(("generator1", "generator2", "generator3"), _GENERATOR),
-    "critic": ["--generators", "--follow", "--prompts", "--learn", "--run", *_ENDPOINT],
+    "critic": ["--generators", "--follow", *_LEARNER],
     "improve": [
-        *("--dataset", "--test", "--max-problems", *_ENDPOINT, "--rollouts", "--prompts", "--run", "--dry-run"),
+        *("--dataset", "--test", "--max-problems", "--rollouts", "--prompts", "--dry-run", "--run"),
+        *("--endpoint", "--model", *_ENDPOINT),
     ],
 }
 
@@ -198,7 +198,7 @@ def test_a_generator_loads_only_its_own_task_before_its_first_request(tmp_path):
     assert "sympy" not in modules
 
 
-_LEARNERS = ("learning", "experiences in a prompt", "files", "machines", "endpoints and budget")
+_LEARNERS = ("learning", "model and prompts", "run", "endpoint and budget", "machines")
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ _LEARNERS = ("learning", "experiences in a prompt", "files", "machines", "endpoi
     [
         (
             "generator1",
-            ["problems and sampling", *_LEARNERS],
+            ["problems and sampling", "columns of the dataset", *_LEARNERS],
             "--dataset",
         ),
         (
@@ -214,7 +214,11 @@ _LEARNERS = ("learning", "experiences in a prompt", "files", "machines", "endpoi
             ["fusion and sampling", *_LEARNERS],
             "--generators",
         ),
-        ("evaluate", ["what is evaluated", "sampling", "files", "server, endpoint and budget"], "--model-path"),
+        (
+            "evaluate",
+            ["what is evaluated, and sampling", "run", "endpoint and budget", "columns of the dataset"],
+            "--model-path",
+        ),
         (
             "train",
             [
@@ -225,7 +229,7 @@ _LEARNERS = ("learning", "experiences in a prompt", "files", "machines", "endpoi
         ),
         (
             "generate_teacher_traces",
-            ["problems and sampling", "acceptance", "files", "endpoint and budget"],
+            ["problems and sampling", "acceptance", "endpoint and budget", "run"],
             "--train-data",
         ),
     ],

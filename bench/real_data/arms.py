@@ -128,16 +128,20 @@ def is_right(problem: Problem, reply: str) -> bool:
 def _problems(job: Job, rows: tuple[list[Row], list[Row]]) -> tuple[list[Problem], list[Problem], str]:
     """The problems to learn from and those of the test, as our commands read them, and our usual prompt style.
 
-    They are read together, so that the labels and the form of the answers are the same.
+    Raises:
+        JobError: the problems to learn from, which our commands read alone, are read in another way with the others.
     """
     train, test = rows
+    read = {}
     for name, of_file in {"train": train, "all": [*train, *test]}.items():
-        lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in of_file]
-        (job.folder / f"{name}.jsonl").write_text("".join(lines), encoding="utf-8")
-    words = ["--dataset", str(job.folder / "all.jsonl"), *job.dataset.flags]
-    settings = parse_settings(ImproveSettings, words, prog="bench.real_data", description="")
-    problems = read_problems(settings).problems
-    return list(problems[: len(train)]), list(problems[len(train) :]), settings.prompts
+        path = job.folder / f"{name}.jsonl"
+        path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in of_file), encoding="utf-8")
+        words = ["--dataset", str(path), *job.dataset.flags]
+        settings = parse_settings(ImproveSettings, words, prog="bench.real_data", description="")
+        read[name] = list(read_problems(settings).problems)
+    if read["train"] != read["all"][: len(train)]:
+        raise JobError("the test has other labels or another form of answers than the problems to learn from")
+    return read["train"], read["all"][len(train) :], settings.prompts
 
 
 def _with(example: Problem, library: Sequence[Any], style: str, choice: Any = None) -> Improved:

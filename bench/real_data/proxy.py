@@ -13,6 +13,7 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -45,14 +46,13 @@ class Spent:
     def of(cls, lines: Sequence[dict[str, Any]]) -> Spent:
         """The sums of the lines of a phase."""
         asked = [line for line in lines if "role" in line]
-        starts = [place for place, line in enumerate(lines) if line.get("starts")]
-        ends = [*starts[1:], len(lines)]
+        bounds = [*(place for place, line in enumerate(lines) if line.get("starts")), len(lines)]
         return cls(
             sum(line["choices"] for line in asked if line["role"] == "generator"),
             len(asked),
             sum(line["prompt_tokens"] for line in asked),
             sum(line["completion_tokens"] for line in asked),
-            round(sum(lines[end - 1]["at"] - lines[start]["at"] for start, end in zip(starts, ends, strict=True)), 1),
+            round(sum(lines[end - 1]["at"] - lines[start]["at"] for start, end in pairwise(bounds)), 1),
         )
 
     @classmethod

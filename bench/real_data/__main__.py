@@ -1,7 +1,7 @@
 """What learning from experiences brings on public data with a real model, beside peers.
 
 Each arm of each data set with each seed writes a result, a JSON file below the output folder; those that are there are
-not done again. See docs/how-to/measure-on-public-data.md.
+not done again. docs/results.md says how it is measured.
 
     python -m bench.real_data --only banking77
     python -m bench.real_data --table

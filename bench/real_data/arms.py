@@ -19,7 +19,6 @@ import aiohttp
 from bench.real_data.data import Row, rows_of
 from bench.real_data.proxy import LEARN, USE, Proxy, Spent
 from bench.real_data.settings import Arm, DataSet, Settings, Words
-from engine.experience.library import ExperienceLibrary
 from engine.records import Completion, Problem
 from engine.reward_evaluator import RewardEvaluator
 from engine.tasks.registry import task_named
@@ -29,7 +28,6 @@ from grpo_training.improve.improved import Improved, Result
 from grpo_training.improve.settings import ImproveSettings
 from grpo_training.runs.problems import read_problems
 
-_RUN = Path("runs/learned")
 Replies = dict[str, list[str]]
 
 
@@ -96,13 +94,15 @@ async def run(job: Job, proxy: Proxy, data: Path) -> dict[str, Any]:
     known = {problem.id: problem for problem in [*train, *test]}
     proxy.begin(job.folder, lambda name, reply: is_right(known[name], reply))
     (job.folder / f"{USE}.jsonl").unlink(missing_ok=True)  # of a test that was interrupted
-    improved = _with(train[0], (), style)
+    improved = _unimproved(train[0], style)
     if job.arm.peer:
         replies, library = await _peer(job, proxy, improved, train, test)
     else:
         if job.arm.command:
-            improved = await _learned(job, proxy, train[0], style)
-        replies, library = await _asked(job, proxy, improved, test), f"{len(improved.experiences)} experiences"
+            improved = await _learned(job, proxy)
+        kinds = Counter(experience.kind for experience in improved.experiences)
+        replies = await _asked(job, proxy, improved, test)
+        library = ", ".join(f"{count} {kind}s" for kind, count in sorted(kinds.items()))
     right = {name: [is_right(known[name], reply) for reply in of_problem] for name, of_problem in replies.items()}
     (job.folder / "replies.json").write_text(json.dumps(replies, ensure_ascii=False, indent=1), encoding="utf-8")
     return {
@@ -144,25 +144,24 @@ def _problems(job: Job, rows: tuple[list[Row], list[Row]]) -> tuple[list[Problem
     return read["train"], read["all"][len(train) :], settings.prompts
 
 
-def _with(example: Problem, library: Sequence[Any], style: str, choice: Any = None) -> Improved:
-    """Our prompt with these experiences, without a gate."""
+def _unimproved(example: Problem, style: str) -> Improved:
+    """Our prompt without experiences."""
     result = Result(
         sentence="",
         verdict="",
         task=example.task,
         prompts=style,
         model="",
-        role="generator_1",
+        role="",
         dataset="",
-        choice=choice,
         example=example,
         tokens=0,
     )
-    return Improved(result, library)
+    return Improved(result, ())
 
 
-async def _learned(job: Job, proxy: Proxy, example: Problem, style: str) -> Improved:
-    """What one of our commands has learned: of ``improve`` what a user takes home, of a generator its library."""
+async def _learned(job: Job, proxy: Proxy) -> Improved:
+    """What one of our commands has learned, as a user takes it home."""
     api = job.folder / "api.json"
     entry = {"api_key": "EMPTY", "model": job.settings.model, "max_concurrency": job.settings.concurrency}
     roles = {"default": "generator", "analyst": "reflection"}
@@ -174,11 +173,7 @@ async def _learned(job: Job, proxy: Proxy, example: Problem, style: str) -> Impr
     module, *words = job.arm.words(values)
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     await _call(job, [sys.executable, "-m", module, *words, *job.dataset.flags], environment)
-    folder = job.folder / _RUN
-    if (folder / "improved").exists():
-        return Improved.load(folder / "improved")
-    state = ExperienceLibrary(folder / "experiences/generator_1_experiences.json", read_only=True).state
-    return _with(example, state.helpful, style, state.choice)
+    return Improved.load(job.folder / "runs/learned/improved")
 
 
 async def _asked(job: Job, proxy: Proxy, improved: Improved, test: Sequence[Problem]) -> Replies:

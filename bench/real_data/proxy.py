@@ -106,13 +106,15 @@ class Proxy:
         if phase not in self._begun:
             self._begun.add(phase)
             self._write(phase, {"starts": True})
-        async with (
-            self._free,
-            self._session.request(
-                request.method, f"{self._url}/{path}", data=body, headers={"Content-Type": "application/json"}
-            ) as reply,
-        ):
-            content = await reply.read()
+        headers = {"Content-Type": "application/json"}
+        try:
+            async with (
+                self._free,
+                self._session.request(request.method, f"{self._url}/{path}", data=body, headers=headers) as reply,
+            ):
+                content = await reply.read()
+        except aiohttp.ClientError as error:
+            return web.Response(status=502, text=f"no reply of {self._url}: {error}")
         if reply.status == 200 and path.endswith("completions"):
             made = json.loads(content)
             line = {key: made["usage"][key] for key in ("prompt_tokens", "completion_tokens")}

@@ -1,0 +1,91 @@
+"""The results as a table."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from bench.real_data.proxy import LEARN, USE
+from engine.statistics.paired import Estimate, clustered_mean, paired_difference
+
+_NONE = "none"
+_HEAD = (
+    *("arm", "seeds", "right %", "against none (95 %)", "rollouts", "learning: tokens in / out", "seconds"),
+    *("test: tokens in / out", "seconds", "learned", "gate"),
+)
+Result = Mapping[str, Any]
+
+
+def read_results(output: Path) -> list[Result]:
+    """The results in a folder."""
+    return [
+        json.loads(path.read_text(encoding="utf-8"))
+        for path in sorted(output.glob("*/*/*.json"))
+        if path.stem.isdecimal()
+    ]
+
+
+def tables(results: Iterable[Result], order: Sequence[str]) -> str:
+    """A table for each data set, in Markdown.
+
+    Args:
+        results: of all jobs.
+        order: names of the arms.
+    """
+    by_dataset: dict[str, dict[str, list[Result]]] = {}
+    for result in results:
+        by_dataset.setdefault(result["dataset"], {}).setdefault(result["arm"], []).append(result)
+    parts = []
+    for dataset, arms in by_dataset.items():
+        names = [name for name in order if name in arms]
+        rows = [_HEAD, ["---"] * len(_HEAD), *([name, *cells(arms[name], arms.get(_NONE, ()))] for name in names)]
+        parts.append("\n".join([f"### {dataset}", "", *("| " + " | ".join(row) + " |" for row in rows)]))
+    return "\n\n".join(parts)
+
+
+def cells(results: Sequence[Result], none: Sequence[Result]) -> list[str]:
+    """The cells of an arm on a data set: means over its seeds; a difference is that of the seeds that both have."""
+    seeds = {result["seed"] for result in results}
+    paired = seeds & {result["seed"] for result in none}
+    difference = ""
+    if paired and results[0]["arm"] != _NONE:
+        of_arm, of_none = (verdicts(each for each in side if each["seed"] in paired) for side in (results, none))
+        difference = signed(paired_difference(of_arm, of_none))
+    verdict = ", ".join(
+        f"{name} {count}" for name, count in Counter(each["verdict"] for each in results).items() if name
+    )
+    return [
+        str(len(seeds)),
+        f"{100 * clustered_mean(verdicts(results)).value:.1f}",
+        difference,
+        _mean(results, LEARN, "rollouts"),
+        f"{_mean(results, LEARN, 'prompt_tokens')} / {_mean(results, LEARN, 'completion_tokens')}",
+        _mean(results, LEARN, "seconds"),
+        f"{_mean(results, USE, 'prompt_tokens')} / {_mean(results, USE, 'completion_tokens')}",
+        _mean(results, USE, "seconds"),
+        ", ".join(dict.fromkeys(result["library"] for result in results)),
+        verdict,
+    ]
+
+
+def verdicts(results: Iterable[Result]) -> dict[str, list[float]]:
+    """1 for a right answer and else 0, by problem: the answers of all seeds to a problem are one cluster."""
+    joined: dict[str, list[float]] = {}
+    for result in results:
+        for name, right in result["right"].items():
+            joined.setdefault(name, []).extend(map(float, right))
+    return joined
+
+
+def signed(estimate: Estimate) -> str:
+    """A difference in percentage points, with its interval."""
+    value, low, high = (100 * (each or 0.0) for each in (estimate.value, estimate.low, estimate.high))
+    return f"{value:+.1f} ({low:+.1f} to {high:+.1f})"
+
+
+def _mean(results: Sequence[Result], phase: str, key: str) -> str:
+    return f"{fmean(result[phase][key] for result in results):,.0f}"

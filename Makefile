@@ -73,7 +73,7 @@ $(DOCS): $(STAMP)
 demo: $(LOCAL)  ## improve the pocket model's answers and test it: no key, no GPU
 	$(BIN)/python -m grpo_training.improve --dataset quickstart --max-problems 80 --endpoint local
 
-POCKET := --prompts compact --temperature 1 --top-p 1 --max-tokens 256
+POCKET := --prompts pocket --temperature 1 --top-p 1 --max-tokens 256
 train-demo: $(FINETUNE)  ## fine-tune the pocket model on its own rollouts and compare
 	$(BIN)/python -m grpo_training.generator1 --dataset quickstart --max-problems 120 --rollouts 8 --learn none $(POCKET) \
 		--endpoint local --run train-demo

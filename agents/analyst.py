@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, InitVar, dataclass
@@ -13,6 +12,7 @@ from agents.templates import check_prompts, role_template
 from engine.experience.events import Miss
 from engine.experience.review import MAX_WORDS, count_words
 from engine.reading.control_characters import as_one_line
+from engine.reading.json_reading import read_json_object
 from engine.records import ChatRequest, Fault, Outcome, Problem, Reply, Sampling
 from engine.task import Task
 from engine.tasks.registry import task_named
@@ -168,7 +168,8 @@ def lesson_in(text: str) -> Proposal:
     if marked:
         lesson = marked[-1]
     elif contents:
-        lesson = str(json.loads(contents[0], strict=False))
+        reading = read_json_object(f'{{"content": {contents[0]}}}', required="content")
+        lesson = "none" if isinstance(reading, Fault) else str(reading["content"])
     elif '"operations"' in text:  # a JSON list without any
         lesson = "none"
     elif lines and (len(lines) == 1 or begun):

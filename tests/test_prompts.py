@@ -84,7 +84,7 @@ def user_message(name, style="full", task="math", text="scaffold", answer="7"):
             "conflicts": [text if task in ("math", "physics") else "1 and 2 are equal"],
         },
         "generator_experience_extraction": {
-            "learner": "", "max_words": 32, "max_operations": 2, "experiences": [], "ground_truth": "12",
+            "learner": "", "max_words": 25, "focus": "method", "ground_truth": "12", "wrong_answers": [answer] * 2,
             "attempts": [attempt(text, answer, answer)] * 2,
         },
         "judge": {"scaffold": text},
@@ -125,10 +125,10 @@ def test_text_of_a_model_stands_between_marks_that_it_cannot_write(name, task, s
 
 
 @pytest.mark.parametrize("task", ["math", "physics"])
-@pytest.mark.parametrize("name", ["critic", "generator_experience_extraction"])
-def test_in_compact_prompts_each_text_of_a_model_is_one_line(name, task):
-    plain = user_message(name, "compact", task, "7", "7")
-    forged = user_message(name, "compact", task, FORGED, FORGED)
+@pytest.mark.parametrize(("name", "style"), [("critic", "compact"), ("generator_experience_extraction", "pocket")])
+def test_in_compact_prompts_each_text_of_a_model_is_one_line(name, style, task):
+    plain = user_message(name, style, task, "7", "7")
+    forged = user_message(name, style, task, FORGED, FORGED)
     assert len(forged.splitlines()) == len(plain.splitlines())
     assert not any(character in forged for character in "\x1b\u202e\ud800")
 

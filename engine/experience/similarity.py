@@ -126,7 +126,7 @@ def nearest(text: str, items: Sequence[ItemT], text_of: Callable[[ItemT], str]) 
 
 
 class NearestCases:
-    """Finds the cases whose problems are the most similar to a problem.
+    """Finds the cases whose problems are the most similar to a problem. Of a case that a person wrote, its words count.
 
     Args:
         cases: those of a library.
@@ -134,7 +134,7 @@ class NearestCases:
 
     def __init__(self, cases: Sequence[Experience]) -> None:
         self._cases = cases
-        self._words = [_words(" ".join(sorted(texts_of_sources(case)))) for case in cases]
+        self._words = [_words(" ".join(sorted(texts_of_sources(case))) or case.content) for case in cases]
         self._texts = _Texts(self._words)
 
     def most_similar(self, text: str, count: int, *, without: Collection[str] = ()) -> list[Experience]:

@@ -294,7 +294,7 @@ def _measured(state: LibraryState, event: StepEvent) -> LibraryState:
         state = replace(
             state,
             unused_replies=0
-            if any(operation.op != "retire" for operation in event.operations)
+            if any(operation.op != "retire" and operation.kind == "lesson" for operation in event.operations)
             else state.unused_replies + 1,
         )
     if event.trial is None or event.trial.difference is None:

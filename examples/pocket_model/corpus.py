@@ -1,4 +1,4 @@
-"""Training conversations of the pocket model: generated word problems in the prompts of ``prompts/compact``.
+"""Training conversations of the pocket model: generated word problems in the prompts of ``prompts/pocket``.
 
 Without a fitting experience in the prompt, right and mistaken scaffolds are mixed at each family's rate; with one, the
 scaffold is nearly always right. So the model makes typical mistakes and follows experiences.
@@ -12,7 +12,6 @@ import random
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from agents.analyst import MAX_WORDS
 from agents.templates import role_template
 from engine.records import Experience, Message, Scaffold
 from engine.task import Task
@@ -23,8 +22,7 @@ from prompts import PromptTemplate
 
 Role = Literal["generator", "critic", "analyst"]
 
-STYLE = "compact"
-MAX_OPERATIONS = 2
+STYLE = "pocket"
 
 RIGHT_WITH_LESSON = 0.98
 RIGHT_FUSION = (0.1, 0.65, 0.9, 0.98)
@@ -139,8 +137,6 @@ class Corpus:
         ]
         messages = _template("analyst").render(
             learner=rng.choice(("scaffold", "fusion")),
-            max_words=MAX_WORDS,
-            max_operations=MAX_OPERATIONS,
             experiences=experiences,
             problem=instance.problem.text,
             ground_truth=instance.problem.answer,

@@ -27,7 +27,7 @@ writes causal scaffolds (generator), fuses them (critic) and extracts experience
 the whole loop can be run and tested on the CPU of a laptop.
 
 Architecture: Qwen3, {layers} layers of width {hidden}, tied embeddings, bfloat16. Tokenizer: its own byte-level
-BPE, {vocabulary} tokens, one token per digit. Prompts: the style `compact`. It was trained on exactly these prompts and
+BPE, {vocabulary} tokens, one token per digit. Prompts: the style `pocket`. It was trained on exactly these prompts and
 cannot use others.
 
 ## Training data

@@ -16,7 +16,7 @@ from engine.llm.journal import ResponseJournal
 from engine.llm.limits import ConcurrencyRule
 from engine.llm.retry import RetryPolicy
 from grpo_training.cli.settings import POCKET_MODEL
-from grpo_training.runs.settings import ClientSettings, RoleSettings
+from grpo_training.runs.settings import OF_POCKET, ClientSettings, RoleSettings
 from grpo_training.serve.model_folder import find_model
 
 _HELPERS = (ANALYST_ROLE, JUDGE_ROLE)
@@ -72,8 +72,8 @@ def open_endpoints(settings: RoleSettings) -> Iterator[ApiManager]:
     with ExitStack() as stack:
 
         def serve(model: Path) -> dict[str, Any]:
-            if model.resolve() == POCKET_MODEL and settings.prompts != "compact":
-                print(f"The pocket model knows the prompts of --prompts compact only, not of {settings.prompts}.")
+            if model.resolve() == POCKET_MODEL and settings.prompts != OF_POCKET["prompts"]:
+                print(f"The pocket model knows the prompts of --prompts pocket only, not of {settings.prompts}.")
             print(f"Starting server for {model} (or joining the one that runs) ...", flush=True)
             began = time.monotonic()
             from grpo_training.serve.shared_server import shared_server

@@ -17,6 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from tests.support.analyst import for_analyst, with_lesson
 from tests.support.fault_server import serve_in_thread
 from tests.support.forked_command import LEARNING, TRAINING, ForkedCommand
 from tests.support.recorded_replies import RecordedReplies
@@ -108,12 +109,12 @@ def _reply(body: dict, found: list[str] | int) -> bytes:
 
 def lesson(body: dict) -> list[str] | None:
     """An analyst's reply, which depends on all that it was shown; None where no analyst is asked."""
-    if '{"operations": [' not in body["messages"][0]["content"]:
+    if not for_analyst(body):
         return None
     choice = random.Random(hashlib.sha256(json.dumps(body["messages"]).encode()).digest())
     words = choice.sample(_WORDS, 7)
     content = f"When a {words[0]} meets a {words[1]}, test the {' and the '.join(words[2:])} first."
-    return [json.dumps({"operations": [{"op": "add", "content": content, "category": words[0]}]})]
+    return [with_lesson(content)]
 
 
 @contextlib.contextmanager

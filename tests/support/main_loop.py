@@ -19,6 +19,7 @@ from aiohttp import web
 from engine.api_manager import LEARNERS
 from grpo_training import critic, generator1, generator2, generator3
 from tests.conftest import ROOT
+from tests.support.analyst import for_analyst, with_lesson
 from tests.support.fault_server import fault_middleware, serve_in_thread
 from tests.support.forked_command import ForkedCommand
 from tests.support.recorded_replies import RecordedReplies
@@ -66,13 +67,12 @@ def teaching_middleware():
         if request.method != "POST":
             return await handler(request)
         body = await request.json()
-        system = body["messages"][0]["content"]
-        if "one lesson that" not in system:
+        if not for_analyst(body):
             return await handler(request)
         choice = random.Random(hashlib.sha256(json.dumps(body["messages"]).encode()).digest())
         words = choice.sample(_WORDS, 7)
         content = f"When a {words[0]} meets a {words[1]}, test the {' and the '.join(words[2:])} first."
-        text = f"The attempts differ.\nLesson: {content}"
+        text = with_lesson(content)
         return web.json_response(
             {
                 "object": "chat.completion",

@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tests.support.analyst import with_lesson
+
 FAMILIES = ("invoices", "parcels", "passwords")
 _LABELS = ("billing", "shipping", "access")
 _NUMBER, _LESSON = re.compile(r"case (\d+)"), re.compile(r"rule-(\w+)-\d+")
@@ -102,7 +104,7 @@ class PlantedServer:
         if body["model"] == "analyst":
             self.proposals += 1
             content = f"In cases about {family}, apply rule-{family}-{self.proposals} of the handbook for {family}."
-            return json.dumps({"operations": [{"op": "add", "content": content, "category": family}]})
+            return with_lesson(content)
         is_right = _fraction(self.seed, text, body.get("seed"), index) < self.chance(number, set(_LESSON.findall(text)))
         return f"I look at it.\n{(self._kind.right if is_right else self._kind.wrong)(number)}"
 

@@ -6,6 +6,7 @@ import re
 
 from examples.pocket_model.quickstart import instances
 from grpo_training.serve.local_server import LocalServer
+from tests.support.analyst import NO_LESSON, for_analyst
 
 TRAIN, TEST = 20, 24
 INSTANCES = {
@@ -23,7 +24,7 @@ def scaffold_of(instance, is_right):
 
 def asked_problem(body):
     """The problem in a request, as a quickstart instance."""
-    return INSTANCES[re.search(r"^Problem: (.*)$", body["messages"][1]["content"], re.MULTILINE).group(1)]
+    return INSTANCES[re.search(r"^Problem:\s(.*)$", body["messages"][1]["content"], re.MULTILINE).group(1)]
 
 
 def chance(body, index):
@@ -37,10 +38,10 @@ def learner_reply(body, index):
     system, user = (message["content"] for message in body["messages"][:2])
     instance = asked_problem(body)
     experiences = [lesson for lesson in instance.family.lessons if lesson in user]
-    if system.startswith("Study"):
-        is_mixed = "Right: " in user and "Wrong: " in user
+    if for_analyst(body):
+        is_mixed = all(re.search(f"^(A )?{way}( attempt|: )", user, re.M | re.I) for way in ("right", "wrong"))
         added = {"op": "add", "content": instance.family.lessons[0], "category": instance.family.category}
-        return json.dumps({"operations": [added] if is_mixed and not experiences else []})
+        return json.dumps({"operations": [added] if is_mixed else []})  # as the pocket model replies
     skill = 0.8 if system.startswith("Fuse") else 0.25
     return scaffold_of(instance, bool(experiences) or chance(body, index) < skill)
 
@@ -49,8 +50,8 @@ def skilled_reply(skill):
     """Replies that are right with a probability, whatever the prompt; the analyst proposes nothing."""
 
     def reply(body, index):
-        if body["messages"][0]["content"].startswith("Study"):
-            return json.dumps({"operations": []})
+        if for_analyst(body):
+            return NO_LESSON
         return scaffold_of(asked_problem(body), chance(body, index) < skill)
 
     return reply

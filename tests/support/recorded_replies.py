@@ -111,8 +111,8 @@ class RecordedReplies:
             return by_generator[""]
         return by_generator[_named_generator(by_generator, messages)]
 
-    def operations(self, model: str, messages: Sequence[str]) -> list[dict[str, str]]:
-        """The analyst's reply about a problem: the experiences of the model's library that come from it.
+    def lesson(self, model: str, messages: Sequence[str]) -> str:
+        """The analyst's lesson about a problem: the first one of the model's library that comes from it, or ``none``.
 
         Args:
             model: the learner's name; any other name means the first learner that has the problem.
@@ -124,12 +124,9 @@ class RecordedReplies:
             text = _last_in(prompt, recorded)
             if text is not None:
                 problem = next(iter(recorded[text].values())).problem_id
-                return [
-                    {"op": "add", "content": one.content, "category": one.category}
-                    for one in self._libraries[name]
-                    if one.source_problem == problem
-                ]
-        return []
+                lessons = (one.content for one in self._libraries[name] if one.source_problem == problem)
+                return next(lessons, "none")
+        return "none"
 
 
 def _named_generator(by_generator: Mapping[str, Recording], messages: Sequence[str]) -> str:

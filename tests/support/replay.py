@@ -5,11 +5,7 @@
 * Sample k of a request is rollout (first + k) modulo the number of rollouts. ``first`` is the header
   ``X-Sample-Index``, which the client of this project sends; without it, it is ``seed``, or 0. So the rollouts come in
   order, in one request or in single requests.
-* A request to the analyst gets the experiences of the recorded library that come from its problem, or an empty list of
-  operations if there is no library. It is recognised by the model ``analyst``, by a reply
-  schema named ``operations``, or by instructions that ask for a JSON object with a list of ``"operations"``.
-  Instructions are the system messages, or all messages if there is none: a variable in a proposal may have the
-  same name.
+* A request to the analyst gets the first experience of the recorded library that comes from its problem, or ``none``.
 * Any other request gets a 404 that names what was not found.
 
 Token counts are counts of words and punctuation marks. They do not depend on a tokenizer.
@@ -30,11 +26,11 @@ from typing import Any, NamedTuple
 from aiohttp import web
 
 from engine.api_manager import ANALYST_ROLE
+from tests.support.analyst import for_analyst, with_lesson
 from tests.support.recorded_replies import NotRecordedError, RecordedReplies, count_tokens
 
 MAX_BODY_BYTES = 8 << 20
 MAX_SAMPLES = 128
-_OPERATIONS = re.compile(r'"operations"\s*:\s*[\[{]')
 
 
 class Seen(NamedTuple):
@@ -63,10 +59,9 @@ class ChatBody:
 
     model: str
     messages: tuple[str, ...]
-    instructions: tuple[str, ...]
     n: int
     seed: int | None
-    schema_name: str
+    for_analyst: bool
 
     @classmethod
     def parse(cls, raw: bytes) -> ChatBody:
@@ -91,30 +86,19 @@ class ChatBody:
             raise _bad("invalid_type", "'seed' must be an integer", "seed")
         if body.get("stream"):
             raise _bad("unsupported_value", "'stream' is not supported", "stream")
-        turns = _turns(body.get("messages"))
-        texts = tuple(text for _, text in turns)
-        instructions = tuple(text for role, text in turns if role in ("system", "developer")) or texts
-        return cls(model, texts, instructions, n, seed, _schema_name(body.get("response_format")))
-
-    @property
-    def for_analyst(self) -> bool:
-        """Whether the request asks for operations on an experience library."""
-        return (
-            self.model == ANALYST_ROLE
-            or self.schema_name == "operations"
-            or any(_OPERATIONS.search(text) for text in self.instructions)
-        )
+        texts = _texts(body.get("messages"))
+        return cls(model, texts, n, seed, model == ANALYST_ROLE or for_analyst(body))
 
 
 def _bad(code: str, message: str, param: str | None = None) -> ApiError:
     return ApiError(400, code, message, param)
 
 
-def _turns(messages: Any) -> list[tuple[str, str]]:
-    """The (role, text) pairs of a conversation; the parts of a content are joined."""
+def _texts(messages: Any) -> tuple[str, ...]:
+    """The texts of a conversation; the parts of a content are joined."""
     if not isinstance(messages, list) or not messages:
         raise _bad("invalid_type", "'messages' must be a non-empty list", "messages")
-    turns = []
+    texts = []
     for position, message in enumerate(messages):
         role = message.get("role") if isinstance(message, dict) else None
         content = message.get("content") if isinstance(message, dict) else None
@@ -124,17 +108,8 @@ def _turns(messages: Any) -> list[tuple[str, str]]:
         if not isinstance(content, str) or not isinstance(role, str):
             param = f"messages[{position}]"
             raise _bad("invalid_type", f"'{param}' must have the strings 'role' and 'content'", param)
-        turns.append((role, content))
-    return turns
-
-
-def _schema_name(response_format: Any) -> str:
-    if response_format is None:
-        return ""
-    if not isinstance(response_format, dict):
-        raise _bad("invalid_type", "'response_format' must be an object", "response_format")
-    schema = response_format.get("json_schema")
-    return str(schema.get("name", "")) if isinstance(schema, dict) else ""
+        texts.append(content)
+    return tuple(texts)
 
 
 @dataclass
@@ -153,8 +128,7 @@ class _Handlers:
             body = ChatBody.parse(raw)
             seen = seen._replace(model=body.model, n=body.n, seed=body.seed)
             if body.for_analyst:
-                operations = self.replies.operations(body.model, body.messages)
-                samples: Sequence[str] = [json.dumps({"operations": operations}, ensure_ascii=False)] * body.n
+                samples: Sequence[str] = [with_lesson(self.replies.lesson(body.model, body.messages))] * body.n
             else:
                 found = self.replies.find(body.model, body.messages)
                 seen = seen._replace(problem_id=found.problem_id, generator_id=found.generator_id)

@@ -174,11 +174,6 @@ def test_an_experience_with_a_token_is_shown_without_it(encode):
     messages = generator_messages(task_named("math"), PROBLEM, [bad])
     assert "Count twice.< end_of_turn>" in messages[1].content
     assert [encode(message.content) for message in messages] == [[], []]
-    analysis = role_template("generator_experience_extraction", task_named("math")).render(
-        learner="", max_words=32, max_operations=2, experiences=[bad], tried=[bad], problem="P", ground_truth="1",
-        attempts=[],
-    )  # fmt: skip
-    assert analysis[1].content.count("Count twice.< end_of_turn>") == 2
 
 
 async def test_an_unreadable_reply_is_sent_back_without_tokens(encode):

@@ -63,15 +63,10 @@ async def test_the_analyst_and_the_corpus_render_the_same_prompt(learner):
     word = {"generator": "scaffolds", "critic": "fusions"}[learner]
     item = next(
         item
-        for item in drawn("analyst", 200, lessons="others")
+        for item in drawn("analyst", 200, lessons="none")
         if word in item.messages[0].content and "(no text)" not in item.messages[1].content and item.reply[15] == "{"
     )
     lines = item.messages[1].content.splitlines()
-    experiences = [
-        Experience(id=line[3:].partition("]")[0], content=line.partition("] ")[2])
-        for line in lines
-        if line.startswith("- [")
-    ]
     attempts = [
         Attempt(
             # as in a cache: the whole scaffold, with empty fields
@@ -83,12 +78,12 @@ async def test_the_analyst_and_the_corpus_render_the_same_prompt(learner):
         if line.startswith(("Right: ", "Wrong: "))
     ]  # fmt: skip
     client = ScriptedClient(item.reply)
-    analyst = ExperienceAnalyst(client, "analyst", learner, style="compact")
-    proposal = await analyst.propose(item.instance.problem, attempts, experiences)
+    analyst = ExperienceAnalyst(client, "analyst", learner, style="pocket")
+    proposal = await analyst.propose(item.instance.problem, attempts)
     [(request, _)] = client.asked
     assert request.messages == item.messages
     assert proposal.outcome is Outcome.OK
-    assert [operation.op for operation in proposal.operations] == ["add"]
+    assert proposal.lesson in item.instance.family.lessons
 
 
 def test_without_a_fitting_lesson_habits_show_and_with_one_they_do_not():

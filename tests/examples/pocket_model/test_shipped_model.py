@@ -25,7 +25,7 @@ def test_the_folder_is_whole_and_small():
 
 
 def test_the_prompts_are_those_that_the_model_was_trained_on(figures):
-    assert figures["prompts"] == prompt_hashes(), "prompts/compact changed: train the pocket model again"
+    assert figures["prompts"] == prompt_hashes(), "the prompts changed: train the pocket model again"
 
 
 def test_habits_without_a_lesson_and_nearly_always_right_with_one(figures):

@@ -11,6 +11,7 @@ from engine.records import ChatRequest, Message, RolloutGroup
 from engine.tasks.registry import task_named
 from grpo_training import generator1
 from grpo_training.export import __main__ as export
+from tests.support.analyst import with_lesson
 from tests.support.fault_server import chat_app, serve_in_thread
 
 pytest.importorskip("datasets")
@@ -26,10 +27,10 @@ def reply_to(body, index):
     messages = body["messages"]
     if body["model"] == "analyst":
         lesson = f"When rows of books are counted, check {digest(messages)} first."
-        return json.dumps({"operations": [{"op": "add", "content": lesson, "category": "counting"}]})
+        return with_lesson(lesson)
     if index == 0 and len(messages) == 2:
         return "I would rather not."
-    question = messages[1]["content"]
+    question = messages[1]["content"].rpartition("Problem:")[2]
     number = next(n for n in range(2, 10) if f"{n} rows of" in question)
     rule, answer = ("rows * each", number * 4) if index % 2 else ("rows + each", number + 4)
     return json.dumps(

@@ -127,10 +127,10 @@ def test_a_library_that_harms_is_rejected_and_used_no_more_until_it_changes(tmp_
     assert event.verdict == "rejected"
     assert event.high < 0
     problem = Problem(id="x", text="crates", answer="")
-    assert LearnedExperiences(world.opened().state).of(problem) == ()
+    assert not LearnedExperiences(world.opened().state).of(problem)
     assert "rejected: the library harms" in capsys.readouterr().out
     changed = ExperienceLibrary(world.path).edit([])  # nothing changes: still rejected
-    assert LearnedExperiences(changed).of(problem) == ()
+    assert not LearnedExperiences(changed).of(problem)
     library = ExperienceLibrary(world.path)
     mark(library, "forbid", "G1-001")
     assert len(LearnedExperiences(library.state).of(problem)) == 4

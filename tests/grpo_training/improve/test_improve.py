@@ -91,7 +91,7 @@ def test_a_run_in_which_no_reply_was_right_shows_one_beside_its_right_answer(fol
 
     rows = [{"mail": f"Where is parcel {n}?", "label": ("shipping", "billing")[n % 2]} for n in range(16)]
     write(folder / "mails.jsonl", rows)
-    start(folder, AlwaysWrong(), "--epochs", 1)
+    start(folder, AlwaysWrong(), "--epochs", 1, "--cases", 0)
     said = capsys.readouterr().out
     assert "nothing was learned, as none of" in said
     assert "One ends with 'It is about a parcel. Answer: I cannot say', and its right answer is" in said
@@ -247,7 +247,7 @@ def test_a_budget_that_ends_in_the_test_leaves_what_was_learned_and_claims_nothi
         start(folder, server, *flags, "--budget-tokens", 1500)
     said, result, home = capsys.readouterr().out, result_of(folder), folder / "runs/mails-m/improved"
     assert (result["verdict"], result["gate"]) == ("not_finished", None)
-    assert re.search(r"\nIt is not known yet whether the \d experiences help, as the test is not finished", said)
+    assert re.search(r"\nIt is not known yet whether the \d+ experiences help, as the test is not finished", said)
     assert "Run the same command again to finish it" in result["sentence"]
     assert learned["tokens"] < result["tokens"] <= learned["tokens"] + 1500
     readme = (home / "README.md").read_text()
@@ -327,12 +327,13 @@ def test_a_test_that_stopped_early_goes_on_with_ask_all(folder, capsys):
     assert result_of(folder)["gate"] == whole
 
 
-def test_a_client_gets_the_prompt_that_the_gate_has_sent_byte_for_byte(folder):
+@pytest.mark.parametrize("cases", [0, 4])
+def test_a_client_gets_the_prompt_that_the_gate_has_sent_byte_for_byte(folder, cases):
     server = PlantedServer("label", 0.5)
     rows = server.rows(range(40))
     write(folder / "mails.jsonl", rows[:24])
     write(folder / "new.jsonl", rows[24:])
-    bodies = start(folder, server, "--test", folder / "new.jsonl", "--epochs", 2, "--samples", 4)
+    bodies = start(folder, server, "--test", folder / "new.jsonl", "--epochs", 2, "--samples", 4, "--cases", cases)
     improved = grpo_training.Improved.load(folder / "runs/mails-m/improved")
     sent = {json.dumps(body["messages"]) for body in bodies}
     app = chat_app(lambda body, index: "Answer: billing")
@@ -342,7 +343,13 @@ def test_a_client_gets_the_prompt_that_the_gate_has_sent_byte_for_byte(folder):
             client.chat.completions.create(model="m", messages=improved.messages(row["question"]))
     was_sent = [json.dumps(seen.body["messages"]) in sent for seen in app["seen"]]
     assert sum(was_sent) == result_of(folder)["gate"]["problems"]
-    assert improved.result.is_static
+    assert improved.result.is_static is (cases == 0)
+    has_cases = [
+        "Solved problems that are like this one:" in seen.body["messages"][1]["content"] for seen in app["seen"]
+    ]
+    assert has_cases == [cases > 0] * 16
+    if cases:
+        return
     static = (folder / "runs/mails-m/improved/messages.json").read_text()
     filled = [json.loads(static.replace("{question}", row["question"])) for row in rows[24:]]
     assert [seen.body["messages"] for seen in app["seen"]] == filled

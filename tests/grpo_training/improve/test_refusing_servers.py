@@ -12,6 +12,7 @@ from grpo_training.evaluate import __main__ as evaluate_command
 from grpo_training.gate import __main__ as gate_command
 from grpo_training.improve import __main__ as improve
 from grpo_training.runs import folder as run_folders
+from tests.support.analyst import for_analyst
 from tests.support.fault_server import chat_app, serve_in_thread
 from tests.support.planted_answers import PlantedServer
 
@@ -58,8 +59,8 @@ def reply(server):
         text = body["messages"][-1]["content"]
         if "Reply with the word" in text:
             return "ready"
-        is_analyst = "operations" in body["messages"][0]["content"]  # one model has all roles
-        return server.reply({**body, "model": "analyst"} if is_analyst else body, index)
+        # one model has all roles
+        return server.reply({**body, "model": "analyst"} if for_analyst(body) else body, index)
 
     return answer
 
@@ -101,7 +102,7 @@ def test_problems_that_a_policy_hides_stay_open_and_the_second_start_asks_only_t
     server, hidden = planted(path=folder), {3, 11, 14, 17, 20}
     app = chat_app(reply(server), refuse=refusing(hidden))
     flags = ("--dataset", folder / "mails.jsonl", "--run", "r", "--attempts", "2", "--retry-minutes", "0.05")
-    command = (improve.main, *flags, "--epochs", "1")
+    command = (improve.main, *flags, "--epochs", "1", "--cases", "0")
     first, second = asked_of(app, command, command, path=folder)
     said = capsys.readouterr().out
     assert re.search(r"open problems +5; the same command asks for these again", said)

@@ -8,6 +8,7 @@ import pytest
 from engine.errors import InputError
 from grpo_training import critic, generator1
 from grpo_training.gate import __main__ as gate
+from tests.support.analyst import with_lesson
 from tests.support.fault_server import chat_app, serve_in_thread
 
 LABELS = ("billing", "shipping", "other")
@@ -28,7 +29,7 @@ def planted(body, index):
     """Right for two thirds of the mails; with the lesson also for those about parcels."""
     text = " ".join(message["content"] for message in body["messages"])
     if body["model"] == "analyst":
-        return json.dumps({"operations": [{"op": "add", "content": LESSON, "category": "parcels"}]})
+        return with_lesson(LESSON)
     number = int(text.rpartition("Mail ")[2].partition(":")[0])
     knows = number % 3 != 1 or LESSON in text or index == 0
     return f"It is about money.\n**Answer:** {LABELS[number % 3].title() if knows else 'billing or shipping'}."

@@ -19,6 +19,7 @@ from aiohttp import web
 from engine.llm.client import LLMClient
 from engine.llm.retry import RetryPolicy
 from grpo_training import generator1
+from tests.support.analyst import for_analyst, with_lesson
 from tests.support.fault_server import chat_app, serve_in_thread
 from tests.support.hostile_server import KINDS
 from tests.support.main_loop import normalised
@@ -37,9 +38,8 @@ def answer(body, index):
     """Right for the first sample only, so that each group has something to learn from; or an experience."""
     text = "\n".join(message["content"] for message in body["messages"])
     left, right = map(int, re.findall(r"What is (\d+) \+ (\d+)\?", text)[-1])
-    if '{"operations": [' in body["messages"][0]["content"]:
-        lesson = {"op": "add", "content": f"Remember {TOPICS[left % PROBLEMS]}.", "category": "sums"}
-        return json.dumps({"operations": [lesson]})
+    if for_analyst(body):
+        return with_lesson(f"Remember {TOPICS[left % PROBLEMS]}.")
     return f"The final answer is {left + right + index}."
 
 

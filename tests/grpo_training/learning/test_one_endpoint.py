@@ -7,6 +7,7 @@ import pytest
 from engine.errors import ConfigurationError, FatalEndpointError, InputError, MissingInputError
 from grpo_training import critic, experience_extractor, generator1
 from grpo_training.evaluate import __main__ as evaluate
+from tests.support.analyst import for_analyst
 from tests.support.fault_server import chat_app, serve_in_thread
 from tests.support.main_loop import GENERATOR_COMMANDS
 from tests.support.quickstart_model import learner_reply
@@ -47,9 +48,8 @@ def test_the_generators_and_the_critic_learn_from_one_endpoint(run):
 
 def test_no_judge_is_asked_unless_it_is_configured(run):
     _, seen = run
-    systems = [one.body["messages"][0]["content"] for one in seen]
-    assert any(system.startswith("Study") for system in systems)  # the analyst
-    assert not any(system.startswith("You judge") for system in systems)
+    assert any(for_analyst(one.body) for one in seen)
+    assert not any(one.body["messages"][0]["content"].startswith("You judge") for one in seen)
 
 
 def start(tmp_path, *flags):

@@ -15,6 +15,7 @@ from engine.records import Problem
 from grpo_training import critic, generator1
 from grpo_training.experiences.__main__ import main as experiences
 from grpo_training.view.pages.library_view import library_view
+from tests.support.analyst import NO_LESSON, with_lesson
 from tests.support.fault_server import chat_app, serve_in_thread
 from tests.support.library import mark
 
@@ -51,11 +52,11 @@ def planted(body, index):
 
 
 def nothing(body, index):
-    return '{"operations": []}'
+    return NO_LESSON
 
 
 class World:
-    """A dataset and a library of generator 1, and runs on them."""
+    """A dataset and a library of generator 1, and runs on them, without cases unless a flag says otherwise."""
 
     def __init__(self, folder, problems=60, contents=(HELPS, HARMS)):
         self.folder = folder
@@ -77,7 +78,7 @@ class World:
             roles = {"generator_1": entry, "critic": entry, "analyst": entry | {"model": "analyst"}}
             (self.folder / "api.json").write_text(json.dumps(roles))
             places = ("--api-config", self.folder / "api.json", "--cache-dir", self.cache)
-            flags = ("--experiences-dir", self.experiences, *more)
+            flags = ("--experiences-dir", self.experiences, "--cases", 0, *more)
             own = ("--dataset", self.folder / "problems.jsonl", "--rollouts", rollouts) if command is generator1 else ()
             assert command.main([str(one) for one in (*places, *flags, *own)]) == code
         self.analyst_bodies = [seen.body for seen in app["seen"] if seen.body["model"] == "analyst"]
@@ -217,15 +218,15 @@ def test_what_helps_is_kept_what_harms_is_retired_and_both_are_said(tmp_path, ca
 def adds(body, index):
     """An analyst with another experience for each prompt."""
     word = hashlib.sha256(prompt(body).encode()).hexdigest()[:8]
-    return json.dumps({"operations": [{"op": "add", "content": f"With {word}, compare the {word[::-1]} of both."}]})
+    return with_lesson(f"With {word}, compare the {word[::-1]} of both.")
 
 
-@pytest.mark.parametrize("analyst", [nothing, adds])
-def test_a_restart_changes_no_half_and_no_difference(tmp_path, analyst):
+@pytest.mark.parametrize(("analyst", "cases"), [(nothing, "0"), (adds, "0"), (adds, "4")])
+def test_a_restart_changes_no_half_and_no_difference(tmp_path, analyst, cases):
     def outcome(name, *starts):
         world = World(tmp_path / name, problems=40)
         for flags in starts:
-            world.learn("--window", "4", *flags, analyst=analyst)
+            world.learn("--window", "4", "--cases", cases, *flags, analyst=analyst)
         halves = [[r["experience_ids"] for r in group["rollouts"]] for group in world.groups()]
         trials = {name: one.get("trial") for name, one in world.library().items()}
         return halves, trials, [one.id for one in world.state().retired]
@@ -277,29 +278,23 @@ def test_with_another_reward_function_the_trials_begin_again(tmp_path, capsys):
     assert "The task file has changed: the measurement of the experiences begins again" in capsys.readouterr().out
 
 
-def test_placeholders_of_the_prompt_are_no_experiences_and_a_useless_analyst_is_asked_less(tmp_path, capsys):
-    def parrot(body, index):
-        return '{"operations": [{"op": "add", "content": "the lesson", "category": "one or two words"}]}'
-
+@pytest.mark.parametrize("cases", ["0", "4"])
+def test_a_useless_analyst_is_asked_less_also_where_problems_become_cases(tmp_path, capsys, cases):
     world = World(tmp_path, problems=80)
-    world.learn("--window", "1", analyst=parrot)
+    world.learn("--window", "1", "--cases", cases)
     triggered = sum(group["stats"]["triggered"] for group in world.groups())
     asked = len(world.analyst_bodies)
     assert triggered > 40
     assert 10 <= asked <= 10 + (triggered - 10) / 4 + 6
-    assert not any(one["content"] == "the lesson" for one in world.library().values())
     assert "held nothing to use" in " ".join(capsys.readouterr().out.split())
 
 
-def test_the_analyst_is_told_what_was_tried_and_a_full_library_asks_no_more(tmp_path):
-    world = World(tmp_path)
-    world.learn()
-    world.learn("--fresh", "--max-problems", "8", "--seed", "1")
-    assert any("did not help" in prompt(body) and HARMS in prompt(body) for body in world.analyst_bodies)
+def test_a_full_library_asks_no_more(tmp_path):
+    world = World(tmp_path, problems=8)
     library = ExperienceLibrary(world.path)
     for name in world.library():
         mark(library, "pin", name)  # none can be retired, or give its place
-    world.learn("--fresh", "--max-problems", "8", "--capacity", str(len(world.library())), "--seed", "2")
+    world.learn("--capacity", str(len(world.library())))
     assert any(group["stats"]["triggered"] for group in world.groups())
     assert world.analyst_bodies == []
 
@@ -392,7 +387,7 @@ SHORT = "When crates are counted, look at rows and columns."
 def lengthy(body, index):
     """An experience of too many words, and a shorter one when it is told so."""
     content = SHORT if "at most 32 are allowed" in body["messages"][-1]["content"] else TOO_LONG
-    return json.dumps({"operations": [{"op": "add", "content": content, "category": "counting"}]})
+    return with_lesson(content)
 
 
 def test_the_analyst_is_told_why_it_was_refused_and_its_second_reply_is_used(tmp_path, capsys):
@@ -417,16 +412,20 @@ def test_the_analyst_is_told_why_it_was_refused_and_its_second_reply_is_used(tmp
     assert [one["content"] for one in worlds[0].library().values()] == texts[0]
 
 
-def test_no_second_request_where_it_cannot_help_or_experiences_are_not_on_trial(tmp_path):
-    world = World(tmp_path / "forbidden", problems=4)
+def test_no_second_request_where_it_cannot_help(tmp_path):
+    world = World(tmp_path, problems=4)
     library = ExperienceLibrary(world.path)
     mark(library, "forbid", "G1-003")
     text = f"With {WORDS[2]}, write the unit beside it."
-    analyst = lambda body, index: json.dumps({"operations": [{"op": "add", "content": text}]})  # noqa: E731
-    world.learn(analyst=analyst)
-    assert {len(body["messages"]) for body in world.analyst_bodies} == {2}
-    world = World(tmp_path / "added", problems=4)
-    world.learn("--learn", "add", analyst=lengthy)
+    world.learn(analyst=lambda body, index: with_lesson(text))
     assert {len(body["messages"]) for body in world.analyst_bodies} == {2}
     refused = [one.event.refused for one in ExperienceLibrary(world.path).history() if one.event.event == "step"]
-    assert any(one.reason == "too_many_words" for step in refused for one in step)
+    assert {one.reason for step in refused for one in step} == {"forbidden"}
+
+
+def test_a_lesson_that_stays_too_long_is_refused_also_where_experiences_are_not_on_trial(tmp_path):
+    world = World(tmp_path, problems=4)
+    world.learn("--learn", "add", analyst=lambda body, index: with_lesson(TOO_LONG))
+    assert {len(body["messages"]) for body in world.analyst_bodies} == {2, 4}
+    refused = [one.event.refused for one in ExperienceLibrary(world.path).history() if one.event.event == "step"]
+    assert {one.reason for step in refused for one in step} == {"too_many_words"}

@@ -111,22 +111,23 @@ def test_a_run_is_served_at_the_temperature_that_its_records_name(
     assert served_at == [(model, expected)]
 
 
-@pytest.mark.parametrize(("prompts", "is_told"), [("full", True), ("compact", False)])
+@pytest.mark.parametrize(("prompts", "is_told"), [("full", True), ("compact", True), ("pocket", False)])
 def test_a_run_tells_that_the_pocket_model_does_not_know_its_prompts(monkeypatch, capsys, prompts, is_told):
     monkeypatch.setattr(
         "grpo_training.serve.shared_server.shared_server", lambda model, temperature: nullcontext(LOCAL)
     )
     with open_endpoints(GeneratorSettings(endpoint="local", prompts=prompts)):
-        assert ("knows the prompts of --prompts compact only" in capsys.readouterr().out) == is_told
+        assert ("knows the prompts of --prompts pocket only" in capsys.readouterr().out) == is_told
 
 
 def test_the_pocket_model_gets_its_own_prompts_and_sampling_unless_prompts_are_given():
     def asked(**given):
         settings = GeneratorSettings(**given).for_its_model()
-        return settings.prompts, settings.temperature, settings.max_tokens
+        return settings.prompts, settings.temperature, settings.max_tokens, settings.cases
 
-    assert asked(endpoint="local") == ("compact", 1.0, 256)
-    assert asked(endpoint="local", temperature=0.5) == ("compact", 0.5, 256)
+    assert asked(endpoint="local") == ("pocket", 1.0, 256, 0)
+    assert asked(endpoint="local", prompts="pocket") == ("pocket", 1.0, 256, 0)
+    assert asked(endpoint="local", temperature=0.5, cases=2) == ("pocket", 0.5, 256, 2)
     assert asked(endpoint="local", prompts="full")[0] == "full"
     assert asked(endpoint="local", prompts="compact")[2] is None
     assert asked(endpoint="local", model="another")[0] == "full"

@@ -13,6 +13,7 @@ from grpo_training import generate_teacher_traces, generator1, prepare_data
 from grpo_training.evaluate.__main__ import main as evaluate
 from grpo_training.train import __main__ as train
 from tests.conftest import ROOT
+from tests.support.analyst import NO_LESSON, for_analyst
 from tests.support.fault_server import chat_app, serve_in_thread
 
 pytestmark = pytest.mark.timeout(300)
@@ -46,8 +47,8 @@ def teacher(body, index):
 
 def student(body, index):
     """Now right, now wrong."""
-    if "operations" in body["messages"][0]["content"]:
-        return '{"operations": []}'
+    if for_analyst(body):
+        return NO_LESSON
     return fenced(CODE[named(body)] if index % 2 else f"def {named(body)}(x):\n    return -1")
 
 

@@ -1,0 +1,146 @@
+"""Cases: solved problems in a library, and which of them stand in the prompt of a problem."""
+
+import json
+
+import pytest
+
+from engine.errors import InputError
+from engine.experience.choice import LearnedExperiences, SimilarCases, lessons_of
+from engine.experience.events import ChoiceRecord
+from engine.experience.library import ExperienceLibrary
+from engine.experience.proposals import MAX_CASES, review_proposals
+from engine.experience.review import MAX_CASE_CHARACTERS
+from engine.experience.state import EMPTY, LibraryState
+from engine.experience.trial import Trial, Trials
+from engine.records import Evidence, Experience, Problem
+from tests.support.library import CONTENTS, add, commit, entries, mark, outcome, step_of
+
+NEW = Problem(id="new", text="Two pumps fill a pool in 7 hours. How long does one take?", answer="14")
+KINDS = (
+    "Two pumps fill a pool in {} hours.",
+    "Two pumps empty a tank.",
+    "A pool is a rectangle.",
+    "Ships and tides meet.",
+)
+
+
+def case(number, text, **more):
+    evidence = [Evidence(problem_id=f"p{number}", problem_text=text)]
+    content = f'When a problem is like "{text}", the answer is {number}.'
+    return Experience(id=f"G1-{number:03d}", content=content, kind="case", evidence=evidence, **more)
+
+
+CASES = [case(number, text.format(number)) for number, text in enumerate(KINDS, 1)]
+
+
+def ids(experiences):
+    return [one.id for one in experiences]
+
+
+def test_the_nearest_cases_are_chosen_and_the_nearest_one_stands_last():
+    assert ids(SimilarCases(2).choose(NEW, CASES)) == ["G1-002", "G1-001"]
+    assert ids(SimilarCases(4).choose(NEW, CASES))[-1] == "G1-001"
+    assert "G1-004" not in ids(SimilarCases(4).choose(NEW, CASES))  # it shares no word
+    assert SimilarCases(0).choose(NEW, CASES) == []
+    assert SimilarCases(4).choose(NEW, lessons_of(CASES)) == []
+
+
+@pytest.mark.parametrize("own", [{"id": "p1"}, {"text": "Two pumps fill a pool in 1 hours."}])
+def test_a_case_never_stands_in_a_prompt_of_its_own_problem(own):
+    problem = NEW.model_copy(update=own)
+    assert "G1-001" not in ids(SimilarCases(4).choose(problem, CASES))
+    state = LibraryState(tuple(CASES), {}, 9, choice=ChoiceRecord(select="text", k=8, cases=4))
+    assert "G1-001" not in ids(LearnedExperiences(state).of(problem))
+    pinned = [CASES[0].model_copy(update={"status": "pinned"}), *CASES[1:]]
+    assert "G1-001" not in ids(SimilarCases(4).choose(problem, pinned))
+
+
+def test_after_learning_a_prompt_has_as_many_cases_as_while_learning():
+    lesson = Experience(id="G1-009", content="Check it.")
+    for record, expected in (
+        (ChoiceRecord(select="text", k=8, cases=1), ["G1-009", "G1-001"]),
+        (ChoiceRecord(select="text", k=8), ["G1-009"]),
+        (None, ["G1-009"]),
+    ):
+        assert ids(LearnedExperiences(LibraryState((*CASES, lesson), {}, 10, choice=record)).of(NEW)) == expected
+    assert "cases" not in ChoiceRecord(select="text").model_dump(mode="json")  # as in libraries of earlier versions
+
+
+def test_a_case_that_a_person_wrote_is_found_by_its_words():
+    written = Experience(id="G1-008", content="Two pumps of 7 hours each?\nAnswer: 3.5", kind="case")
+    assert ids(SimilarCases(1).choose(NEW, [CASES[3], written])) == ["G1-008"]
+
+
+def reviewed(state, *proposals, capacity=64, on_trial=True):
+    return review_proposals(state, proposals, prefix="G1", capacity=capacity, problem=NEW, on_trial=on_trial)
+
+
+def test_a_case_may_hold_its_problem_and_its_answer_and_takes_no_place_of_a_lesson():
+    content = f"{NEW.text}\nBoth together need half the time of one.\nAnswer: {NEW.answer}"
+    review = reviewed(EMPTY, add(content, kind="case"), add(CONTENTS[0]), capacity=1)
+    assert [(one.op, one.kind) for one in review.applied] == [("add", "case"), ("add", "lesson")]
+    full = LibraryState((Experience(id="G1-001", content=CONTENTS[0]),), {}, 2)
+    assert not reviewed(full, add(content, kind="case"), capacity=1).refused
+    assert [one.reason for one in reviewed(full, add(CONTENTS[1]), capacity=1).refused] == ["library_full"]
+    [refusal] = reviewed(EMPTY, add("x" * (MAX_CASE_CHARACTERS + 1), kind="case")).refused
+    assert refusal.reason == "too_many_characters"
+
+
+def test_of_400_cases_the_least_promising_one_gives_its_place_to_a_new_one():
+    cases = tuple(case(number, f"Problem of kind {number}.") for number in range(1, MAX_CASES + 1))
+    state = LibraryState(cases, {}, MAX_CASES + 1)
+    one = add("Q?\nAnswer: 7", kind="case")
+    assert [refusal.reason for refusal in reviewed(state, one).refused] == ["library_full"]  # each may still help
+    bad, worse = Trial(8, -1.0, 1.0, 8.0), Trial(8, -4.0, 4.0, 8.0)
+    measured = LibraryState(cases, {}, MAX_CASES + 1, trials=Trials({"G1-007": worse, "G1-009": bad}))
+    review = reviewed(measured, one, one)
+    assert [(operation.op, operation.id) for operation in review.applied] == [
+        ("retire", "G1-007"), ("add", "G1-401"), ("retire", "G1-009"), ("add", "G1-402"),
+    ]  # fmt: skip
+    assert [refusal.reason for refusal in reviewed(measured, one, on_trial=False).refused] == ["library_full"]
+
+
+@pytest.mark.parametrize(("op", "is_out_for_good"), [("forbid", True), ("retire", True), ("remove", False)])
+def test_a_problem_gives_no_second_case_unless_a_person_removed_the_first(path, op, is_out_for_good):
+    problem = Problem(id="p1", text="How many?", answer="3")
+    twin = problem.model_copy(update={"id": "elsewhere"})
+    library = ExperienceLibrary(path)
+    commit(
+        library, step_of("r", 0, problem, 0, (), 3, 1, keeps_problem=True), [add("How many?\nAnswer: 3", kind="case")]
+    )
+    assert library.state.has_case_of(problem)
+    assert library.state.has_case_of(twin)
+    assert not library.state.has_case_of(NEW)
+    mark(library, op, "G1-001")
+    assert library.state.cases == ()
+    assert library.state.has_case_of(problem) is library.state.has_case_of(twin) is is_out_for_good
+
+
+def written(path, **entry):
+    path.write_text(json.dumps([entry]))
+    return ExperienceLibrary(path)
+
+
+def test_a_case_in_a_file_by_hand_has_limits_of_its_own(path):
+    long = "How many?\n" + "x" * (MAX_CASE_CHARACTERS - 10)
+    [one] = written(path, content=long, kind="case").state.cases
+    assert (one.id, one.content) == ("G1-001", long)
+    assert entries(path)[0]["kind"] == "case"
+    for entry, message in (
+        ({"content": f"{long}x", "kind": "case"}, "at most 1500 are allowed in a case"),
+        ({"content": "How\x1b[2J many?", "kind": "case"}, "cannot be seen"),
+        ({"content": " \n ", "kind": "case"}, "has no words"),
+        ({"content": "word " * 33}, "at most 32 are allowed"),
+        ({"content": "Two\nlines."}, "line break"),
+        ({"content": "Check it.", "kind": "rule"}, "kind: Input should be 'lesson' or 'case'"),
+    ):
+        with pytest.raises(InputError, match="entry 1") as raised:
+            written(path, **entry).refresh()
+        assert message in str(raised.value)
+
+
+def test_the_file_names_the_kind_of_cases_only(library, path):
+    commit(library, outcome(9), [add("How many?\nAnswer: 3", kind="case")])
+    assert [one.get("kind") for one in entries(path)] == [None, None, None, "case"]
+    assert list(entries(path)[3])[:5] == list(entries(path)[0])[:5]
+    assert ExperienceLibrary(path).state == library.state

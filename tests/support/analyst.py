@@ -1,0 +1,17 @@
+"""What servers of the tests know of the analyst: its requests, and the form of its reply."""
+
+_ASKED_FOR_A_LESSON = ("write one lesson that", "写出一条教训", "Study the attempts, all")
+"""Of the analyst's instructions: English, Chinese, and those of the pocket model."""
+
+
+def for_analyst(body):
+    """Whether a chat request asks for a lesson."""
+    return any(phrase in str(body["messages"][0]["content"]) for phrase in _ASKED_FOR_A_LESSON)
+
+
+def with_lesson(lesson):
+    """A reply with a lesson."""
+    return f"One decision made the difference.\nLesson: {lesson}"
+
+
+NO_LESSON = "The attempts are alike.\nLesson: none"

@@ -12,7 +12,7 @@ from tests.characterisation.support import INPUTS, ModelServer, Workspace, ask, 
 CASE = "pocket_journal"
 JOURNAL = INPUTS / "pocket_journal" / "requests.sqlite"
 MODELS = dict.fromkeys(("generator_1", "generator_2", "generator_3", "critic"), "pocket")
-SAMPLING = ("--prompts", "compact", "--temperature", "1.0", "--max-tokens", "256", "--attempts", "1")
+SAMPLING = ("--prompts", "pocket", "--cases", "0", "--temperature", "1.0", "--max-tokens", "256", "--attempts", "1")
 
 
 def run_loop(workspace):
@@ -64,5 +64,5 @@ def observe(folder):
 
 
 def test_the_same_requests_find_their_stored_replies_and_end_in_the_same_records(tmp_path):
-    """The journal's keys, compact prompts, and what is made of a small model's replies."""
+    """The journal's keys, the pocket model's prompts, and what is made of a small model's replies."""
     assert_golden(CASE, observe(tmp_path))

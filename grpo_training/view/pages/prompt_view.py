@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from jinja2.filters import do_indent
+
 from engine.records import RolloutGroup
 from grpo_training.view.pages.rollout_view import View
 
@@ -27,12 +29,16 @@ def prompts_of(group: RolloutGroup, texts: Mapping[str, str]) -> list[View]:
 
 
 def marked(text: str, experiences: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """A text in pieces, each with the id of the experience that it is, or an empty one, in the order of the text."""
+    """A text in pieces, each with the id of the experience that it is, or an empty one, in the order of the text.
+
+    The lines of a case are indented in a prompt.
+    """
     pieces, end = [], 0
     for name, content in experiences:
-        start = text.find(content, end) if content else -1
+        shown = do_indent(content, 2)
+        start = text.find(shown, end) if shown else -1
         if start >= 0:
-            pieces += [(text[end:start], ""), (content, name)]
-            end = start + len(content)
+            pieces += [(text[end:start], ""), (shown, name)]
+            end = start + len(shown)
     pieces.append((text[end:], ""))
     return [piece for piece in pieces if piece[0]]

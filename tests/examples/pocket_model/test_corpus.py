@@ -58,6 +58,12 @@ def test_the_agent_and_the_corpus_render_the_same_prompt(role):
     assert request.messages == item.messages
 
 
+def verdicts_in(item):
+    """What an analyst's prompt says of each attempt."""
+    words = [line.partition(": ")[0] for line in item.messages[1].content.splitlines()]
+    return [word for word in words if word in ("Right", "Wrong")]
+
+
 @pytest.mark.parametrize("learner", ["generator", "critic"])
 async def test_the_analyst_and_the_corpus_render_the_same_prompt(learner):
     word = {"generator": "scaffolds", "critic": "fusions"}[learner]
@@ -65,16 +71,17 @@ async def test_the_analyst_and_the_corpus_render_the_same_prompt(learner):
         item
         for item in drawn("analyst", 200, lessons="none")
         if word in item.messages[0].content and "(no text)" not in item.messages[1].content and item.reply[15] == "{"
-    )
+        and verdicts_in(item) == ["Right", "Wrong", "Wrong"]  # a right one, and at most two wrong ones
+    )  # fmt: skip
     lines = item.messages[1].content.splitlines()
     attempts = [
         Attempt(
             # as in a cache: the whole scaffold, with empty fields
             TASK.parse(Completion(text=scaffold_reply(item.instance, line.startswith("Right"))), item.instance.problem)
             .content.model_dump_json(),
-            "1", line.startswith("Right"), 0.5,
+            str(place), line.startswith("Right"), 0.5,
         )
-        for line in lines
+        for place, line in enumerate(lines)
         if line.startswith(("Right: ", "Wrong: "))
     ]  # fmt: skip
     client = ScriptedClient(item.reply)

@@ -13,7 +13,7 @@ from grpo_training import critic
 from grpo_training.evaluate import __main__ as evaluate
 from grpo_training.gate import __main__ as gate
 from grpo_training.learning.cases import case_of
-from tests.grpo_training.learning.test_trials import World, adds, planted, prompt
+from tests.grpo_training.learning.test_trials import World, adds, planted, prompt, scaffold
 from tests.support.fault_server import chat_app, serve_in_thread
 from tests.support.library import mark
 
@@ -68,15 +68,18 @@ def own_problem(body):
 
 
 def test_only_problems_with_a_wrong_answer_become_cases_and_each_once(tmp_path):
+    def reply(body, index):
+        return scaffold(12) if own_problem(body) in ("p0", "p7") else planted(body, index)
+
     world = World(tmp_path, problems=16, contents=())
-    bodies = world.learn("--cases", 4, "--epochs", 2, "--k", 0)
+    bodies = world.learn("--cases", 4, "--epochs", 2, "--k", 0, reply=reply)
     with_wrong = {
         group["problem_id"] for group in world.groups() if not all(r["is_correct"] for r in group["rollouts"])
     }
     cases, state = cases_of(world), world.state()
     made = [one.source_problem for one in (*state.cases, *state.retired) if one.kind == "case"]
     assert sorted(made) == sorted(with_wrong)
-    assert cases.keys() <= with_wrong < {f"p{n}" for n in range(16)}
+    assert cases.keys() <= with_wrong <= {f"p{n}" for n in range(16)} - {"p0", "p7"}
     assert world.analyst_bodies == []  # --k 0
     assert max(len(cases_in(body)) for body in bodies) > 1
     assert not any(own_problem(body) in cases_in(body) for body in bodies)

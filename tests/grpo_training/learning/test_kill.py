@@ -148,6 +148,7 @@ def test_kill_nine(recorded, aime2024, tmp_path, command):
                 assert process.returncode == 0, output
             assert normalised(world) == normalised(undisturbed)
             assert_nothing_paid_twice(world, undisturbed, kills)
+            assert '"kind": "case"' in (world.experiences / "generator_1_experiences.json").read_text()
             results = world.cache / ("critic_results.jsonl" if command == "critic" else "generator_1_rollouts.jsonl")
             steps = [json.loads(line)["step"] for line in results.read_text().splitlines()]
             return len(kills), steps != sorted(steps)

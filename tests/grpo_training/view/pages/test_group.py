@@ -1,9 +1,10 @@
 import json
 from pathlib import Path
 
-from engine.records import Completion, GroupStats, Message, Outcome, Rollout, RolloutGroup
+from engine.records import Completion, Experience, GroupStats, Message, Outcome, Rollout, RolloutGroup
 from grpo_training.view.pages.group import group_page
 from grpo_training.view.pages.prompt_view import marked, prompts_of
+from prompts import experience_block
 from tests.support.attributes import attributes
 from tests.support.table import table
 
@@ -158,6 +159,17 @@ def test_at_most_64_rollouts_are_on_a_page():
 )
 def test_experiences_are_marked_in_a_prompt(text, experiences, pieces):
     assert marked(text, experiences) == pieces
+
+
+def test_a_case_of_several_lines_is_marked_in_a_prompt():
+    case = Experience(id="G1-002", content="How many?\n3 * 4\n\n= 12", kind="case")
+    block = experience_block([Experience(id="G1-001", content="Count twice."), case])
+    pieces = marked(f"{block}Problem:\nHow many pears?", [("G1-001", "Count twice."), ("G1-002", case.content)])
+    assert [piece for piece in pieces if piece[1]] == [
+        ("Count twice.", "G1-001"),
+        ("How many?\n  3 * 4\n\n  = 12", "G1-002"),
+    ]
+    assert "".join(text for text, _ in pieces) == f"{block}Problem:\nHow many pears?"
 
 
 def test_the_prompts_are_those_that_were_stored():

@@ -41,9 +41,9 @@ from examples.pocket_model.quickstart.families import FamilyProblem
 SEQUENCES = 128
 MEDIAN_S, SPREAD = 1.0, 0.6
 """Median and log-normal spread of the seconds that a sequence takes."""
-ANALYSIS = "Study"
+ANALYSIS = "You study attempts at one problem"
 """How the analyst's prompt begins."""
-PROBLEM = re.compile(r"^Problem: (.*)$", re.MULTILINE)
+PROBLEM = re.compile(r"^Problem:\s(.*)$", re.MULTILINE)
 WINDOW_PER_SLOT = 4
 Body = dict[str, Any]
 """A request as it is sent."""
@@ -122,7 +122,7 @@ class SimulatedServer:
 
     def _analysis(self, problem: str) -> str:
         family = self._known[problem].family
-        return json.dumps({"operations": [{"op": "add", "content": family.lessons[0], "category": family.category}]})
+        return f"Lesson: {family.lessons[0]}"
 
     def _reply(self, problem: str, index: int) -> str:
         one = self._known[problem]

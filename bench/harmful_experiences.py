@@ -91,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     path = given.output / "experiences/generator_1_experiences.json"
     kinds = write_library(path)
     words = ["--dataset", "quickstart", "--max-problems", given.problems, "--rollouts", 4, "--epochs", given.epochs]
-    words += ["--endpoint", "local", "--prompts", "compact", "--temperature", 1, "--max-tokens", 256, "--tau", 9]
+    words += ["--endpoint", "local", "--prompts", "pocket", "--temperature", 1, "--max-tokens", 256, "--tau", 9]
     words += ["--seed", given.seed]
     words += ["--cache-dir", given.output / "cache", "--experiences-dir", path.parent]
     if generator1.main([str(word) for word in words]):

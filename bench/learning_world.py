@@ -147,8 +147,7 @@ class World:
             contents = [self._reflected(text, codes)]
         elif body["model"] == "analyst":
             number = int(_ID.findall(text)[-1])
-            operation = {"op": "add", "content": self.propose(number, codes, text)}
-            contents = [json.dumps({"operations": [operation | {"category": f"f{number % self.families}"}]})]
+            contents = [f"Lesson: {self.propose(number, codes, text)}"]
         else:
             number = int(_ID.findall(text)[-1])
             keys = [(text, body.get("seed"), index) for index in range(body.get("n") or 1)]

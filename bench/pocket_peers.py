@@ -37,7 +37,7 @@ from grpo_training.evaluate.arms import JudgedSample, ProblemResult
 from grpo_training.evaluate.sampling import evaluate_problems
 from grpo_training.serve.local_server import local_server
 
-STYLE, GROUP, EPOCHS, PROBLEMS = "compact", 4, 3, 40
+STYLE, GROUP, EPOCHS, PROBLEMS = "pocket", 4, 3, 40
 ROLLOUTS = PROBLEMS * GROUP * EPOCHS
 SAMPLING = Sampling(temperature=1.0, max_tokens=256)
 Lessons = Sequence[Experience] | LearnedExperiences
@@ -56,6 +56,7 @@ def learned(
         (folder / "problems.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         words = ["--dataset", folder / "problems.jsonl", "--api-config", api, "--rollouts", GROUP, "--epochs", EPOCHS]
         words += ["--learn", way, "--prompts", STYLE, "--temperature", SAMPLING.temperature, "--max-tokens", 256]
+        words += ["--cases", 0]
         words += ["--cache-dir", folder / "cache", "--experiences-dir", path.parent, "--seed", seed]
         with contextlib.redirect_stdout(io.StringIO()) as printed:
             if generator1.main([str(word) for word in words]):
@@ -112,7 +113,7 @@ class _Gepa:
 
     async def _proposed(self, client: LLMClient, request: dict[str, Any]) -> list[str]:
         texts = list(request["experiences"])
-        analyst = ExperienceAnalyst(client, "analyst", "generator", style="pocket")
+        analyst = ExperienceAnalyst(client, "analyst", "generator", style=STYLE)
         for row in request["propose"]:
             name = row["problem"]
             if row["score"] < 1:

@@ -94,12 +94,13 @@ def test_exported_prompts_are_those_that_were_sent(run, form):
     with sqlite3.connect(folder / "cache/requests.sqlite") as journal:
         stored = {json.loads(text)["text"]: key for key, text in journal.execute("SELECT key, completion FROM replies")}
     prompts = set()
-    with_experiences = 0
+    with_experiences = with_cases = 0
     for row in exported(folder, form):
         prompt, replies = pairs(form, row)
         prompts.add(digest(prompt))
         messages = tuple(Message(role=one["role"], content=one["content"]) for one in prompt)
         with_experiences += "check" in "".join(one.content for one in messages)
+        with_cases += "Solved problems" in messages[1].content
         request = ChatRequest(
             role="generator_1", messages=messages, sampling=sampling, json_schema=task_named("math").reply_schema
         )
@@ -114,6 +115,7 @@ def test_exported_prompts_are_those_that_were_sent(run, form):
     assert prompts <= sent
     assert len(prompts) > 6, "prompts of two halves"
     assert with_experiences > 0
+    assert with_cases > 0
 
 
 @pytest.mark.parametrize("flags", [("--prompts", "full"), ("--strip-experiences",)])
@@ -126,7 +128,7 @@ def test_prompts_of_another_style_are_built_anew_without_experiences(run, flags)
     if style == "full" and "--prompts" in flags:
         assert [prompt for prompt in written if prompt in sent] == sent
     else:
-        assert not any("When rows of books" in str(prompt) for prompt in written)
+        assert not any("When rows of books" in str(prompt) or "Solved problems" in str(prompt) for prompt in written)
 
 
 def test_changed_templates_change_no_exported_prompt(run, tmp_path):

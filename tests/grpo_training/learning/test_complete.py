@@ -34,7 +34,7 @@ def local(tmp_path, monkeypatch):
         def run(command, *flags):
             started.clear()
             app["seen"].clear()
-            assert command.main(["--endpoint", "local", "--prompts", "compact", "--run", "r", *map(str, flags)]) == 0
+            assert command.main(["--endpoint", "local", "--prompts", "pocket", "--run", "r", *map(str, flags)]) == 0
             return len(started), len(app["seen"])
 
         yield run

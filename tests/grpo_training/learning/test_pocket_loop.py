@@ -26,8 +26,17 @@ def test_three_generators_and_the_critic_on_the_pocket_model(tmp_path):
     config = tmp_path / "keys" / "api_config.json"
     config.parent.mkdir()
     shared = [
-        *("--api-config", str(config), "--cache-dir", str(tmp_path / "cache"), "--prompts", "compact"),
-        *("--experiences-dir", str(tmp_path / "experiences"), "--temperature", "1.0", "--max-tokens", "256"),
+        *("--api-config", str(config), "--cache-dir", str(tmp_path / "cache"), "--prompts", "pocket"),
+        *(
+            "--cases",
+            "0",
+            "--experiences-dir",
+            str(tmp_path / "experiences"),
+            "--temperature",
+            "1.0",
+            "--max-tokens",
+            "256",
+        ),
     ]
     log = tmp_path / "server.log"
     with local_server(MODEL, engine=TRANSFORMERS, temperature=1.0, log=log) as server:

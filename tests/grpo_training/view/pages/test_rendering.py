@@ -14,7 +14,7 @@ from grpo_training.view.data.runs import Store
 from grpo_training.view.web.server import application
 from tests.grpo_training.view.pages.test_fusions import fusion
 from tests.grpo_training.view.pages.test_group import MEAN, RIGHT, group, rollout
-from tests.support.library import commit, step_of
+from tests.support.library import commit, mark, step_of
 
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>\u202e\x1b[31m{{7*7777}}"
 
@@ -151,6 +151,20 @@ def test_a_library_is_shown_with_its_evidence_and_history(site, library):
     assert "right when present" in page.text
     assert "helped" not in page.text
     assert site.get("/experiences.html").text.count(LIBRARY.strip("/")) == 1
+
+
+def test_a_case_is_shown_with_its_lines_in_all_places_of_its_library(site, library):
+    for number in (2, 3, 4):
+        step = step_of("run", number, Problem(id=f"p{number}", text="t", answer="44"), 0, [], 2, 1)
+        commit(library, step, [Operation(op="add", content=f"How many {number}?\n<b>3</b>\n\n= 44", kind="case")])
+    mark(library, "forbid", "G1-003")
+    mark(library, "pin", "G1-004")
+    page = site.get(LIBRARY).text
+    assert_harmless(page)
+    shown = "How many {}?\n&lt;b&gt;3&lt;/b&gt;\n\n= 44"
+    assert f'<span class="mono id">G1-002</span> {shown.format(2)}</p>' in page
+    assert f'<span class="mono">G1-003</span> {shown.format(3)}</li>' in page
+    assert page.count(shown.format(4)) >= 2  # the experience, and what changed
 
 
 def test_fusions_are_listed_and_shown(site, cache):

@@ -14,8 +14,6 @@ _EXTRACTION = {"learner", "problem", "ground_truth", "attempts"}
 _OPTIONAL = {"max_words", "asked_for", "wrong_answers", "others", "experiences"}
 """What the analyst is told too; a model that was trained on a prompt may do without. ``experiences`` stand only in
 prompts that the pocket model was trained with."""
-"""What the analyst is told too; a model that was trained on a prompt may do without. ``experiences`` stand only in
-prompts that the pocket model was trained with."""
 _VARIABLES = {
     "generator": {"problem", "experiences"},
     "critic": {"problem", "experiences", "generator_id", "proposals", "conflicts"},

@@ -202,12 +202,14 @@ class ExtractorSettings(ExtractionSettings):
     role: Literal["generator_1", "generator_2", "generator_3", "critic"] = Field(
         "generator_1", description="whose stored groups are read and whose library is written"
     )
-    temperature: float = Field(0.0, ge=0, le=2, description="temperature of the server of --endpoint local")
+    temperature: float = Field(
+        0.0, ge=0, le=2, description="LLM temperature of the analyst; with that of the run, its stored replies are used"
+    )
 
     @classmethod
     def fingerprint_fields(cls) -> Sequence[str]:
         """The fields that change the library."""
-        return ("role", "tau", "window", "capacity", "max_tokens", "seed", "prompts", "cache_dir")
+        return ("role", "tau", "window", "capacity", "temperature", "max_tokens", "seed", "prompts", "cache_dir")
 
 
 def parse_generator_settings(number: int, argv: Sequence[str] | None) -> GeneratorSettings:

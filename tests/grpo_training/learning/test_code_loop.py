@@ -7,6 +7,7 @@ import pytest
 from engine.errors import IncompleteRunError, InputError
 from engine.tasks.code.problems import code_problem
 from tests.conftest import SHARED_DATA, shared_file
+from tests.support.analyst import for_analyst
 from tests.support.main_loop import World, fusions_of, groups_of, normalised
 from tests.support.sandbox import fail_every
 
@@ -103,8 +104,10 @@ def test_generators_and_critic_on_programs(own, tmp_path):
             assert wrong["reward_detail"]["remarks"][0] == "1 of 3 tests pass"
             assert group["task"] == "code"
             assert group["stats"]["triggered"]
-    lessons = json.loads((world.experiences / "generator_1_experiences.json").read_text())
-    assert len(lessons) == 2
+    library = json.loads((world.experiences / "generator_1_experiences.json").read_text())
+    assert [one.get("kind", "lesson") for one in library] == ["lesson", "case"] * 2
+    for case, row in zip(library[1::2], ROWS, strict=True):
+        assert case["content"] == f"{row['prompt']}\n{row['canonical_solution']}"
     fusions = fusions_of(world)
     assert [fusion["merged"] for fusion in fusions] == ["model"] * 6
     assert [fusion["is_correct"] for fusion in fusions] == [False, True, True] * 2
@@ -118,13 +121,9 @@ def test_the_analyst_sees_programs_and_what_failed(own, tmp_path):
     dataset, files = own
     with World(tmp_path / "run", files, copies=False) as world:
         assert world.generate(1, dataset, "--max-problems", 1) == 0
-    [body] = [
-        json.loads(entry["body"])
-        for entry in world.traffic.requests
-        if b"keep a short list of lessons" in entry["body"]
-    ]
+    [body] = [json.loads(entry["body"]) for entry in world.traffic.requests if for_analyst(json.loads(entry["body"]))]
     system, user = (message["content"] for message in body["messages"])
-    assert "The attempts are Python programs that a solver wrote; the lessons steer that solver." in system
+    assert "The attempts are Python programs that a solver wrote; the lesson steers that solver." in system
     for seen in ("def times(x):\n    return 3 * x", "(1 of 3 tests pass; first failure: wrong_answer in", "no_code"):
         assert seen in user
     assert "scaffold" not in system + user

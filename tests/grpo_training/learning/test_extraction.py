@@ -12,10 +12,10 @@ from tests.support.main_loop import World, normalised
 
 @pytest.fixture(scope="module")
 def world(recorded, aime2024, tmp_path_factory):
-    """Generators 1 and 2 and the critic on eight problems."""
+    """Generators 1 and 2 and the critic on eight problems, without cases, which the analyst does not write."""
     with World(tmp_path_factory.mktemp("world"), list(recorded.values())) as world:
         for number in (1, 2):
-            world.generate(number, aime2024, "--max-problems", 8, "--tau", 0.01)
+            world.generate(number, aime2024, "--max-problems", 8, "--tau", 0.01, "--cases", 0)
         world.criticise("--generators", "1,2", "--tau", 0.01)
         yield world
 
@@ -43,10 +43,10 @@ def without_uses(library):
     return [(one["id"], one["content"], one["category"], one["source_problem"]) for one in library]
 
 
-@pytest.mark.parametrize("role", ["generator_1", "critic"])
-def test_the_stored_groups_give_the_library_of_the_run_without_a_request(world, tmp_path, role, capsys):
+@pytest.mark.parametrize(("role", "temperature"), [("generator_1", 0.3), ("critic", 0)])
+def test_the_stored_groups_give_the_library_of_the_run_without_a_request(world, tmp_path, role, temperature, capsys):
     """The same analyst is asked the same in the same order, so the journal has its replies."""
-    library, requests = extract(world, tmp_path, "--role", role)
+    library, requests = extract(world, tmp_path, "--role", role, "--temperature", temperature)
     own = json.loads((world.experiences / f"{role}_experiences.json").read_text())
     assert without_uses(library) == without_uses(own)
     assert library

@@ -123,12 +123,12 @@ def test_an_endpoint_without_logprobs_causes_one_warning(runs, capsys, server, m
 
 
 def test_journalled_replies_without_logprobs_are_not_reused(runs):
-    first = runs.generate(GIVES_BOTH)
-    assert runs.generate(GIVES_BOTH, "--fresh") == []  # the journal has them
-    again = runs.generate(GIVES_BOTH, "--logprobs", "--fresh")
+    first = runs.generate(GIVES_BOTH, "--cases", 0)
+    assert runs.generate(GIVES_BOTH, "--fresh", "--cases", 0) == []  # the journal has them
+    again = runs.generate(GIVES_BOTH, "--logprobs", "--fresh", "--cases", 0)
     assert len(again) == len(first)
     assert all(completion["logprobs"] == [-0.5, -1.5] for completion in runs.completions())
-    assert runs.generate(GIVES_BOTH, "--logprobs", "--fresh") == []
+    assert runs.generate(GIVES_BOTH, "--logprobs", "--fresh", "--cases", 0) == []
 
 
 def test_resume_keeps_the_stored_value(runs, capsys):

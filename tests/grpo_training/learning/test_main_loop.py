@@ -213,7 +213,7 @@ def test_a_complete_run_is_read_again_only_after_a_change(files, aime2024, tmp_p
             return [line for line in lines if line.startswith(kept)], len(opened)
 
         def generate():
-            return world.generate(1, aime2024, "--max-problems", 3, "--verbose")
+            return world.generate(1, aime2024, "--max-problems", 3, "--cases", 0, "--verbose")
 
         def critic():
             return world.criticise("--generators", "1", "--learn", "add", "--verbose")

@@ -18,7 +18,18 @@ def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     places = ["--cache-dir", str(folder / "cache"), "--experiences-dir", str(folder / "experiences")]
     with serve_in_thread(build_app(RecordedReplies(EXAMPLE_FILES))) as url:
-        problems = ["--dataset", "quickstart", "--max-problems", "8", "--rollouts", "4", "--window", "8"]
+        problems = [
+            "--dataset",
+            "quickstart",
+            "--max-problems",
+            "8",
+            "--rollouts",
+            "4",
+            "--window",
+            "8",
+            "--cases",
+            "0",
+        ]
         assert generator1.main([*problems, *places, "--base-url", url, "--model", "generator_1"]) == 0
         assert (
             critic.main([*places, "--generators", "1", "--learn", "none", "--base-url", url, "--model", "critic"]) == 0

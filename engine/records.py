@@ -485,10 +485,10 @@ class Experience(Record):
 
     id: str
     content: str
-    kind: ExperienceKind = left_out("lesson")
     category: str = ""
     source_problem: str = ""
     created_at: str = ""
+    kind: ExperienceKind = left_out("lesson")
     status: Literal["active", "pinned", "deleted"] = "active"
     evidence: list[Evidence] = Field(default_factory=list)
     uses: Uses = Uses()

@@ -237,7 +237,7 @@ def test_figures_of_a_trial_that_some_differences_have_are_read(path):
     path.write_text(json.dumps([{"id": "G1-001", "content": CONTENTS[0], "trial": figures}]))
     state = ExperienceLibrary(path).state
     assert state.get("G1-001").trial.differences == 2
-    assert state.trials.belief("G1-001").helps
+    assert state.trials.belief(state.get("G1-001")).helps
 
 
 def test_an_invalid_edit_during_a_run_is_moved_away_and_the_run_continues(library, path):

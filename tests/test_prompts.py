@@ -7,7 +7,6 @@ from agents.analyst import Attempt
 from agents.templates import role_template
 from engine.errors import TemplateError
 from engine.experience.events import Miss
-from engine.reading.control_characters import without_control_characters
 from engine.records import Experience, Problem
 from engine.tasks.registry import task_named
 from prompts import PromptTemplate, experience_block
@@ -86,8 +85,9 @@ def user_message(name, style="full", task="math", text="scaffold", answer="7"):
             "conflicts": [text if task in ("math", "physics") else "1 and 2 are equal"],
         },
         "generator_experience_extraction": {
-            "learner": "", "max_words": 25, "asked_for": "says what to check", "ground_truth": "12", "wrong_answers": [answer] * 2,
-            "others": [Miss(problem_id="q", text="How many?", truth="3", wrong=without_control_characters(answer))],
+            "learner": "", "max_words": 25, "asked_for": "says what to check", "ground_truth": "12",
+            "wrong_answers": [answer] * 2,
+            "others": [Miss(problem_id="q", text="How many?", truth="3", wrong=answer)],
             "attempts": [attempt(text, answer, answer)] * 2,
         },
         "judge": {"scaffold": text},

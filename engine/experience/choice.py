@@ -114,8 +114,10 @@ class LearnedExperiences:
         count = PROMPT_BUDGET if record is None else record.k
         chooses_all = record is None or record.select == "all" or len(lessons_of(self._experiences)) <= count
         self._lessons: ExperienceChoice = WholeLibrary(count) if chooses_all else BySimilarity(count)
-        self._cases = SimilarCases(0 if record is None else record.cases)
+        cases = 0 if record is None else record.cases
+        self._cases = SimilarCases(cases)
         how = [] if chooses_all else [f"at most {count} by text"]
+        how += [f"at most {cases} cases"] if cases else []
         self.contents = [experience.content for experience in self._experiences] + how
         """What determines the prompts: the texts, and how they are chosen."""
 

@@ -63,6 +63,11 @@ def test_after_learning_a_prompt_has_as_many_cases_as_while_learning():
         (None, ["G1-009"]),
     ):
         assert ids(LearnedExperiences(LibraryState((*CASES, lesson), {}, 10, choice=record)).of(NEW)) == expected
+    known = {
+        tuple(LearnedExperiences(LibraryState(tuple(CASES), {}, 9, choice=ChoiceRecord(cases=cases))).contents)
+        for cases in (0, 1, 2)
+    }
+    assert len(known) == 3  # stored figures are those of other prompts
     assert "cases" not in ChoiceRecord(select="text").model_dump(mode="json")  # as in libraries of earlier versions
 
 

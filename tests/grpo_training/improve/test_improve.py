@@ -327,9 +327,19 @@ def test_a_test_that_stopped_early_goes_on_with_ask_all(folder, capsys):
     assert result_of(folder)["gate"] == whole
 
 
+class HelpedByCases(PlantedServer):
+    """Always right where a case is in the prompt."""
+
+    def reply(self, body, index):
+        question = body["messages"][-1]["content"].rpartition("In case ")[2]
+        if "Solved problems that are like this one:" not in str(body["messages"]):
+            return super().reply(body, index)
+        return f"As before.\n{self._kind.right(int(question.partition(' ')[0]))}"
+
+
 @pytest.mark.parametrize("cases", [0, 4])
 def test_a_client_gets_the_prompt_that_the_gate_has_sent_byte_for_byte(folder, cases):
-    server = PlantedServer("label", 0.5)
+    server = HelpedByCases("label", 0.5)
     rows = server.rows(range(40))
     write(folder / "mails.jsonl", rows[:24])
     write(folder / "new.jsonl", rows[24:])

@@ -58,6 +58,8 @@ async def test_the_analyst_sees_the_problem_the_truth_and_the_attempts():
         ),
         ("<think>\nLesson: add them.\n</think>\nLesson: When units differ, convert.", "When units differ, convert."),
         ("When units differ, convert.", "When units differ, convert."),
+        ("The right one converts.\n\n- When units differ, convert.\nThat is all.", "When units differ, convert."),
+        ("比较两次尝试。\n当单位不同时，先换算。", "当单位不同时，先换算。"),
         ('{"operations": [{"op": "add", "content": "one\ntwo"}, {"op": "add", "content": "three"}]}', "one two"),
         ('Here it is:\n```json\n{"type": "add", "content": "say \\"x\\" twice"}\n```', 'say "x" twice'),
         (r'{"operations": [{"content": "When \(x\) is \frac{1}{2}, test."}]}', r"When \(x\) is \frac{1}{2}, test."),
@@ -70,7 +72,16 @@ def test_a_lesson_is_read(reply, lesson):
 
 @pytest.mark.parametrize(
     "reply",
-    ["Lesson: none", "Alike.\n**Lesson: None.**", "教训：无", "No lesson.", '{"operations": []}', '{"content": ""}'],
+    [
+        "none",
+        "无",
+        "Lesson: none",
+        "Alike.\n**Lesson: None.**",
+        "教训：无",
+        "No lesson.",
+        '{"operations": []}',
+        '{"content": ""}',
+    ],
 )
 def test_an_analyst_may_have_nothing_to_say(reply):
     proposal = lesson_in(reply)
@@ -134,7 +145,7 @@ async def test_an_unreadable_reply_is_asked_for_once_more():
     assert (proposal.lesson, proposal.outcome) == ("Check units.", Outcome.OK)
     second, _ = client.asked[1]
     assert second.messages[-2].content == "I think units matter.\nVery much."
-    assert 'one line that begins with "Lesson:"' in second.messages[-1].content
+    assert 'one sentence that begins with "When"' in second.messages[-1].content
     assert len(client.asked) == 2
 
 

@@ -121,7 +121,6 @@ class ExperienceAnalyst:
                 asked_for=task.lesson_asked_for(problem, list(wrong)),
                 problem=problem.text,
                 ground_truth=task.truth(problem),
-                wrong_answers=list(wrong),
                 attempts=shown,
                 others=list(others),
             ),

@@ -10,8 +10,8 @@ from engine.task import Task
 from engine.tasks.registry import known_tasks
 from prompts import PromptTemplate
 
-_EXTRACTION = {"learner", "problem", "ground_truth", "attempts"}
-_OPTIONAL = {"max_words", "asked_for", "wrong_answers", "others", "experiences"}
+_EXTRACTION = {"problem", "ground_truth", "attempts"}
+_OPTIONAL = {"learner", "max_words", "asked_for", "others", "experiences"}
 """What the analyst is told too; a model that was trained on a prompt may do without. ``experiences`` stand only in
 prompts that the pocket model was trained with."""
 _VARIABLES = {

@@ -13,7 +13,7 @@ from engine.errors import InputError
 from engine.experience.events import BeginEvent, GroupTrial, Miss, Refusal, StepEvent
 from engine.experience.library import ExperienceLibrary
 from engine.experience.log import StepResult
-from engine.experience.proposals import MENDABLE, families
+from engine.experience.proposals import MAX_CASES, MENDABLE, families
 from engine.experience.similarity import ProblemKinds, nearest
 from engine.experience.state import LibraryState
 from engine.experience.trial import MAX_PER_FAMILY
@@ -224,11 +224,15 @@ class ExperienceExtractor:
         )
 
     def _case(self, step: Step, group: ScoredGroup) -> list[Operation]:
-        """The addition of a problem with a wrong answer as a case; none if there is or was one, or if it shows nothing.
+        """The addition of a problem with a wrong answer as a case.
+
+        None is added if there is or was one, if it shows nothing, or if there is no place.
 
         The state is that of the library before this step, as steps are recorded in order.
         """
-        if self.library.state.has_case_of(step.problem):
+        state = self.library.state
+        is_full = len(state.cases) >= MAX_CASES and state.least_promising("case") is None
+        if is_full or state.has_case_of(step.problem):
             return []
         content = case_of(step.problem, group.attempts)
         return [] if content is None else [_addition(content, step, "case")]

@@ -153,9 +153,10 @@ class AnswersTask(PlainTask):
     def lesson_asked_for(self, problem: Problem, wrong: Sequence[str]) -> str:
         """For labels, which of them to choose and why not another: they are no answers of one problem alone."""
         truth, how = truth_of(problem)
-        if how.kind != "label" or not wrong:
+        if how.kind != "label":
             return super().lesson_asked_for(problem, wrong)
-        return f'says which label to choose for such a text, "{truth}", and why not "{wrong[0]}"'
+        taken = next((label for label in wrong if label in how.labels), "another one")
+        return f"says which label to choose, {truth}, and why not {taken}"
 
     def leaks_answer(self, content: str, problem: Problem) -> bool:
         """Whether an experience gives the answer away. A label is no answer of one problem alone."""

@@ -10,7 +10,7 @@ from itertools import islice
 from agents.chat import ChatClient, ask
 from agents.templates import check_prompts, role_template
 from engine.experience.events import Miss
-from engine.experience.review import MAX_WORDS, count_words
+from engine.experience.text_checks import MAX_WORDS, count_words
 from engine.reading.control_characters import as_one_line
 from engine.reading.json_reading import read_json_object
 from engine.records import ChatRequest, Fault, Outcome, Problem, Reply, Sampling

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, Generic
 
 from engine.contract.datasets import Dataset
-from engine.experience.review import leaks_short_answer
+from engine.experience.text_checks import leaks_short_answer
 from engine.reading.plugins import source_digest
 from engine.records import AnswerSource, Candidate, Completion, ContentT, Fault, Outcome, Problem
 

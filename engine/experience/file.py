@@ -11,8 +11,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from engine.errors import InputError
-from engine.experience.review import category_slug, check_case, check_text
 from engine.experience.state import LibraryState, number_of
+from engine.experience.text_checks import category_slug, check_case, check_text
 from engine.records import Experience
 
 _MAX_BYTES = 16 << 20

@@ -30,8 +30,8 @@ from engine.experience.events import (
 from engine.experience.file import LibraryRenderer, as_library, parse_library
 from engine.experience.log import HistoryEntry, LibraryLog, StepResult
 from engine.experience.proposals import review_proposals
-from engine.experience.review import LeakCheck, leaks_short_answer
 from engine.experience.state import LibraryState, diff, kept_text, reduce, with_retirements
+from engine.experience.text_checks import LeakCheck, leaks_short_answer
 from engine.records import Operation, Problem
 from engine.storage.append_log import replace_file
 

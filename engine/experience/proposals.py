@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 from engine.experience.events import Refusal
 from engine.experience.incremental_value import IncrementalValue
-from engine.experience.review import (
+from engine.experience.similarity import ExperienceMatcher, KeptMatcher
+from engine.experience.state import LibraryState, with_operations
+from engine.experience.text_checks import (
     DuplicateIndex,
     LeakCheck,
     Reason,
@@ -17,8 +19,6 @@ from engine.experience.review import (
     check_text,
     leaks_short_answer,
 )
-from engine.experience.similarity import ExperienceMatcher, KeptMatcher
-from engine.experience.state import LibraryState, with_operations
 from engine.experience.trial import MAX_PER_FAMILY
 from engine.records import Operation, Problem
 

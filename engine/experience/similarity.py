@@ -13,8 +13,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Generic, TypeVar
 
-from engine.experience.review import shingles
 from engine.experience.state import sources_of, texts_of_sources
+from engine.experience.text_checks import shingles
 from engine.records import Experience, Problem
 
 _LIKE_IT = 0.5

@@ -21,6 +21,7 @@ from engine.experience.events import (
     StepEvent,
 )
 from engine.experience.incremental_value import IncrementalValue
+from engine.experience.retirement import least_promising, refuted
 from engine.experience.trial import Trials, trial_of
 from engine.records import Evidence, Experience, ExperienceKind, Operation, Problem, Uses
 
@@ -106,7 +107,7 @@ class LibraryState:
     def least_promising(self, kind: ExperienceKind = "lesson") -> str | None:
         """The experience of a kind that a full library replaces; None if each may still help."""
         texts = self.lessons if kind == "lesson" else self.cases
-        return self.trials.least_promising(one for one in texts if one.status != "pinned")
+        return least_promising(self.trials, (one for one in texts if one.status != "pinned"))
 
     def get(self, experience_id: str) -> Experience | None:
         """The experience with this id."""
@@ -326,7 +327,7 @@ def with_retirements(state: LibraryState, event: StepEvent) -> StepEvent:
     if after.trials.groups == state.trials.groups:
         return event
     unpinned = {one.id for one in after.texts if one.status != "pinned"}
-    retired = [Operation(op="retire", id=name) for name in after.trials.refuted() if name in unpinned]
+    retired = [Operation(op="retire", id=name) for name in refuted(after.trials) if name in unpinned]
     return event.model_copy(update={"operations": [*event.operations, *retired]}) if retired else event
 
 

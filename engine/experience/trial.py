@@ -18,13 +18,6 @@ HALVES: tuple[Half, Half] = ("A", "B")
 
 NOTEWORTHY = 0.005
 """The least effect, as a share of right answers, with which an experience is used and said to help."""
-MIN_DIFFERENCES = 6
-"""Differences that an experience has before it can be retired."""
-RETIRED_BELOW = 0.1
-"""An experience is retired if the probability that it helps is below this."""
-REPLACED_BELOW, MIN_DIFFERENCES_TO_REPLACE = 0.3, 4
-"""A full library gives the place of its least promising experience, if that has this many differences, and the
-probability that it helps is below this."""
 MAX_PER_FAMILY = 10
 """Experiences on trial of one category that come from problems like each other. More of them than fit into a prompt
 share the differences of their problems, so that none is measured well."""
@@ -230,11 +223,6 @@ class Trials:
             trial = replace(trial, prior_effect=round(belief(self.cases, self.variance).effect, 6))
         return belief(trial, self.variance)
 
-    @property
-    def cases_may_help(self) -> bool:
-        """Whether cases stand in prompts while learning: until all of them together are refuted."""
-        return not is_refuted(self.cases, self.variance)
-
     def figures(self, experience_id: str) -> TrialFigures | None:
         """The figures of an experience for files and pages; None if it was never measured."""
         trial = self.by_id.get(experience_id)
@@ -299,28 +287,7 @@ class Trials:
         left = {name: trial for name, trial in self.by_id.items() if name in kept}
         return self if len(left) == len(self.by_id) else replace(self, by_id=left)
 
-    def refuted(self) -> list[str]:
-        """The experiences to retire after this group; checked every 25 groups."""
-        if not self.groups or self.groups % UPDATED_EVERY:
-            return []
-        return [name for name, trial in self.by_id.items() if is_refuted(trial, self.variance)]
-
-    def least_promising(self, candidates: Iterable[Experience]) -> str | None:
-        """The experience that gives up its place in a full library; None if each may still help."""
-        beliefs = {
-            one.id: self.belief(one).p_helps
-            for one in candidates
-            if (trial := self.by_id.get(one.id)) is not None and trial.differences >= MIN_DIFFERENCES_TO_REPLACE
-        }
-        worst = min(beliefs, key=lambda name: beliefs[name], default=None)
-        return worst if worst is not None and beliefs[worst] < REPLACED_BELOW else None
-
 
 def begun_again(trial: Trial, variance: float) -> Trial:
     """The trial of an experience for another model: no differences, and a prior whose mean is the present effect."""
     return Trial(prior_effect=round(belief(trial, variance).effect, 6))
-
-
-def is_refuted(trial: Trial, variance: float) -> bool:
-    """Whether an experience is retired: measured often enough, and unlikely to help."""
-    return trial.differences >= MIN_DIFFERENCES and belief(trial, variance).p_helps < RETIRED_BELOW

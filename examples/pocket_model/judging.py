@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from engine.experience.review import check_text
+from engine.experience.text_checks import check_text
 from engine.records import Completion
 from engine.tasks.registry import task_named
 from examples.pocket_model.corpus import Conversation

@@ -14,6 +14,7 @@ from engine.experience.events import BeginEvent, GroupTrial, Miss, Refusal, Step
 from engine.experience.library import ExperienceLibrary
 from engine.experience.log import StepResult
 from engine.experience.proposals import MAX_CASES, MENDABLE, families
+from engine.experience.retirement import cases_may_help
 from engine.experience.similarity import ProblemKinds, nearest
 from engine.experience.state import LibraryState
 from engine.experience.trial import MAX_PER_FAMILY
@@ -210,7 +211,7 @@ class ExperienceExtractor:
             additions.append(_addition(proposal.lesson, step).model_copy(update={"sources": list(proposal.sources)}))
         if (
             self._makes_cases
-            and self.library.state.trials.cases_may_help
+            and cases_may_help(self.library.state.trials)
             and group.figures.correct < group.figures.size
         ):
             additions += self._case(step, group)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from engine.experience.choice import BySimilarity, ExperienceChoice, SimilarCases, WholeLibrary
 from engine.experience.events import ChoiceRecord
+from engine.experience.retirement import cases_may_help
 from engine.experience.similarity import ProblemKinds
 from engine.experience.state import LibraryState
 from engine.experience.trial import drawn_halves
@@ -54,7 +55,7 @@ class ExperienceDraw:
         return DrawnExperiences(tuple(chosen), state.version, halves)
 
     def _choose(self, problem: Problem, state: LibraryState) -> list[Experience]:
-        cases = self._cases.choose(problem, state.cases) if state.trials.cases_may_help else []
+        cases = self._cases.choose(problem, state.cases) if cases_may_help(state.trials) else []
         return [*self._lessons.choose(problem, state.texts), *cases]
 
 

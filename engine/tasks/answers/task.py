@@ -14,7 +14,7 @@ from engine.answers.dates import read_date
 from engine.answers.how import HowCompared
 from engine.answers.kinds import alternatives, compare, named, plain, read_json
 from engine.answers.reply import read_answer
-from engine.experience.review import holds_answer
+from engine.experience.text_checks import holds_answer
 from engine.own_data.describe import describe
 from engine.own_data.kinds import described
 from engine.records import Candidate, Completion, Fault, Outcome, Problem

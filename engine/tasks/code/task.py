@@ -13,7 +13,7 @@ from typing import Any
 from engine.contract.checks import CheckResult
 from engine.contract.datasets import Dataset
 from engine.errors import InputError
-from engine.experience.review import holds_answer
+from engine.experience.text_checks import holds_answer
 from engine.records import Candidate, Completion, DisplayBlock, Fault, Outcome, Problem
 from engine.task import MAX_SHOWN_CHARS, Example, Measurement, Task, TaskMerge
 from engine.tasks.code import DATASET_NAMES, ROW_FIELDS, checks

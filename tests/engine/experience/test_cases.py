@@ -9,8 +9,8 @@ from engine.experience.choice import LearnedExperiences, SimilarCases, lessons_o
 from engine.experience.events import ChoiceRecord
 from engine.experience.library import ExperienceLibrary
 from engine.experience.proposals import MAX_CASES, review_proposals
-from engine.experience.review import MAX_CASE_CHARACTERS
 from engine.experience.state import EMPTY, LibraryState
+from engine.experience.text_checks import MAX_CASE_CHARACTERS
 from engine.experience.trial import Trial, Trials
 from engine.records import Evidence, Experience, Problem
 from tests.support.library import CONTENTS, add, commit, entries, mark, outcome, step_of

@@ -8,7 +8,7 @@ import pytest
 from agents.analyst import Attempt, ExperienceAnalyst
 from agents.critic import CriticAgent
 from agents.generator import GeneratorAgent
-from engine.experience.review import check_text
+from engine.experience.text_checks import check_text
 from engine.records import Completion, Experience, Outcome, Sampling
 from engine.reward_evaluator import RewardEvaluator
 from engine.tasks.math.task import TASK

@@ -9,7 +9,7 @@ import pytest
 
 from engine.datasets import load_problems
 from engine.errors import InputError
-from engine.experience.review import check_text, count_words
+from engine.experience.text_checks import check_text, count_words
 from engine.records import Completion
 from engine.scaffold.execution import compile_scaffold, execute
 from engine.scaffold.structure import check_structure

@@ -6,7 +6,7 @@ import pytest
 
 from agents.analyst import Attempt
 from engine.experience.library import ExperienceLibrary
-from engine.experience.review import check_case
+from engine.experience.text_checks import check_case
 from engine.records import Problem
 from engine.tasks.registry import task_named
 from grpo_training import critic

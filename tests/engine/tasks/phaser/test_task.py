@@ -8,7 +8,7 @@ import pytest
 from agents.generator import generator_messages
 from engine.datasets import load_problems
 from engine.errors import InputError
-from engine.experience.review import check_text
+from engine.experience.text_checks import check_text
 from engine.records import Completion, Outcome
 from engine.reward_evaluator import RewardEvaluator, task_total
 from engine.tasks.phaser.options import GameOptions

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from engine.experience.review import (
+from engine.experience.text_checks import (
     MAX_WORDS,
     DuplicateIndex,
     category_slug,

@@ -100,7 +100,7 @@ def own_templates(style: str) -> Mapping[str, str]:
         TemplateError: the file is empty or no text.
     """
     path = Path(style)
-    if not path.is_file():
+    if style == "full" or (_SHARED / style).is_dir() or not path.is_file():
         return {}
     try:
         text = path.read_text(encoding="utf-8-sig").strip()

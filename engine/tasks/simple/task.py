@@ -133,7 +133,7 @@ class SimpleTask(PlainTask):
 
     def _given_rows(self, count: int | None) -> list[Mapping[str, Any]]:
         try:
-            rows = list(self._rows(count or _ROWS) if callable(self._rows) else self._rows)
+            rows = list(_called(self._rows, count or _ROWS) if callable(self._rows) else self._rows)
         except Exception as error:  # the function is the user's own code
             why = _raised(error)
             raise InputError(f"{self.name}: its rows cannot be made", why=f"rows(count) raised {why}.") from error
@@ -149,7 +149,7 @@ class SimpleTask(PlainTask):
         """The problem of a row; ``answer`` is the whole row as JSON, which the reward function gets back."""
         fields = {key: value for key, value in row.items() if key != "task"}
         try:
-            text = self._prompt(row) if callable(self._prompt) else self._prompt.format_map(fields)
+            text = _called(self._prompt, row) if callable(self._prompt) else self._prompt.format_map(fields)
             if not isinstance(text, str):
                 raise TypeError(f"the prompt is a {type(text).__name__} in place of a text")
             answer = json.dumps(fields, ensure_ascii=False, sort_keys=True)
@@ -381,6 +381,19 @@ def _loop() -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="rewards", daemon=True).start()
     return loop
+
+
+def _called(function: Callable[..., Any], *arguments: Any) -> Any:
+    """What a function of the user returns.
+
+    Raises:
+        TypeError: it is asynchronous; also what the function raises.
+    """
+    value = function(*arguments)
+    if inspect.iscoroutine(value):
+        value.close()
+        raise TypeError("it is asynchronous; write a normal function (def)")
+    return value
 
 
 def _raised(error: BaseException) -> str:

@@ -1,8 +1,10 @@
 """Tasks by name, from files and from packages; rewards with components of any name; simple tasks."""
 
+import asyncio
 import json
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from importlib.metadata import EntryPoint
 
@@ -151,18 +153,48 @@ def test_a_reward_function_that_fails_is_named_before_anything_is_asked():
         return 0.0 if answer == "?" else 1.5
 
     async def later(answer, row):
-        return 1.0
+        return float("x")
 
     for reward, said in (
         (strict, "the reward function raised ValueError"),
         (large, "returned 1.5"),
-        (later, "it is asynchronous; write a normal function"),
-        (lambda answer, row: later(answer, row), "it is asynchronous; write a normal function"),
+        (later, r"raised ValueError: could not convert string to float: 'x' \(test_registry.py, line \d+\)"),
+        (lambda answer, row: {"feedback": "good"}, "returned nothing"),
     ):
         task = SimpleTask("Say {answer}", reward)
         with pytest.raises(InputError, match=said) as refused:
             task.remarks([task.problem_from_row({"answer": 4}, "row 1")])
         assert refused.value.fix.startswith("Correct the reward function")
+
+
+def test_a_reward_function_says_what_was_wrong_and_may_wait_for_others():
+    together = 0
+
+    async def slow(answer, row):
+        nonlocal together
+        together += 1
+        for _ in range(200):
+            if together == 2:
+                return 0.25, "too short " * 200
+            await asyncio.sleep(0.01)
+        return 0.0
+
+    problem = SimpleTask("Say {x}", len, name="own").problem_from_row({"id": "p", "x": 1}, "here")
+    task = SimpleTask("Say {x}", slow, name="own")
+    with ThreadPoolExecutor(2) as threads:
+        candidate = task.parse(Completion(text="<answer>1</answer>"), problem)
+        found = list(threads.map(lambda _: task.evaluate(candidate, problem), range(2)))
+    assert [dict(measured.components) for measured in found] == [{"r_ans": 0.25}] * 2
+    assert [[len(remark) for remark in measured.remarks] for measured in found] == [[1000]] * 2
+
+    def reward(answer, row):
+        return {"exact": 1, "brief": 0.5, "feedback": "Leave out the title."}
+
+    measured = SimpleTask("Say {x}", reward, name="own").evaluate(candidate, problem)
+    assert dict(measured.components) == {"exact": 1.0, "brief": 0.5}
+    assert list(measured.remarks) == ["Leave out the title."]
+    silent = SimpleTask("Say {x}", lambda answer, row: (1.0, None), name="own").evaluate(candidate, problem)
+    assert (dict(silent.components), list(silent.remarks)) == ({"r_ans": 1.0}, [])
 
 
 def test_rows_and_prompts_of_functions_that_return_something_else_are_refused():

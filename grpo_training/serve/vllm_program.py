@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -52,7 +53,11 @@ class VllmProgram(NamedTuple):
     @property
     def variables(self) -> dict[str, str]:
         """Defaults of environment variables that the build needs."""
-        return dict(_CPU_VARIABLES) if self.is_for_cpu else {}
+        if not self.is_for_cpu:
+            return {}
+        # Without it vLLM computes with one thread where it is not bound to cores. From three cores on one is left free.
+        cores = os.cpu_count() or 1
+        return {**_CPU_VARIABLES, "OMP_NUM_THREADS": str(cores if cores < 3 else cores - 1)}
 
     def __str__(self) -> str:
         return f"{self.path} ({self.version or 'version unknown'})"

@@ -14,8 +14,9 @@ _PER_SLOT = 4
 """Problems of the window per slot, so that a slow reply or the analyst of one problem leaves no slot unused."""
 _MANY = 100
 """Problems from which on the window is as large as the endpoint takes."""
-_FURTHEST = 16
-"""How many times the window is the distance of the last step from a late first one."""
+_FURTHEST = 20
+"""Steps that are begun at most after a late first one, if the window is not larger. They have the library of then, so
+on a slow server, where some step is always late, more of them would leave most prompts without what was learned."""
 _WITHOUT_LEARNING = 64
 """W of a run that learns nothing: its prompts do not depend on W, so only the endpoint limits what is in flight."""
 
@@ -98,7 +99,7 @@ async def run_in_window(
             if arrival is None and not exhausted:
                 has_room = started < committed + window
                 limit = None if has_room or committing is not None else patience()
-                if limit is not None and started < committed + _FURTHEST * window:
+                if limit is not None and started < committed + max(window, _FURTHEST):
                     late_in = began[committed] + limit - clock()
                     at_work = sum(not task.done() for number, (_, task) in running.items() if number != committed)
                     has_room = late_in <= 0 and at_work < window

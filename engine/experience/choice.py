@@ -81,16 +81,21 @@ class SimilarCases:
 
     Args:
         count: the largest number.
+        kinds: the problems of the run, on trial: leave out cases of another kind, which would be measured where they
+            have no effect.
     """
 
     count: int
+    kinds: ProblemKinds | None = None
     _nearest: KeptMatcher[NearestCases] = field(default_factory=lambda: KeptMatcher(NearestCases), repr=False)
 
     def choose(self, problem: Problem, experiences: Sequence[Experience]) -> Sequence[Experience]:
         """The cases of a prompt."""
         cases = [experience for experience in experiences if experience.kind == "case"]
         own = {case.id for case in cases if comes_from(case, problem)}
-        return self._nearest.of(cases).most_similar(problem.text, self.count, without=own)[::-1] if self.count else []
+        nearest = self._nearest.of(cases).most_similar(problem.text, self.count, without=own) if self.count else []
+        kinds = self.kinds
+        return [case for case in nearest[::-1] if kinds is None or kinds.likeness_of(problem.text, case) > 0]
 
 
 def lessons_of(experiences: Sequence[Experience]) -> list[Experience]:

@@ -138,7 +138,9 @@ class NearestCases:
         self._texts = _Texts(self._words)
 
     def most_similar(self, text: str, count: int, *, without: Collection[str] = ()) -> list[Experience]:
-        """The cases that share a word with a problem, the most similar first; equal ones in the order of the library.
+        """The most similar cases, the most similar first; equal ones in the order of the library.
+
+        Those less than half as similar as the most similar one are left out.
 
         Args:
             text: the text of the problem.
@@ -151,7 +153,8 @@ class NearestCases:
             for place, (case, words) in enumerate(zip(self._cases, self._words, strict=True))
             if words in cosines and case.id not in without
         ]
-        return [self._cases[place] for _, place in heapq.nsmallest(count, similar)]
+        best = heapq.nsmallest(count, similar)
+        return [self._cases[place] for score, place in best if score <= _LIKE_IT * best[0][0]]
 
 
 class ProblemKinds:

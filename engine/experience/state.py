@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -309,13 +310,9 @@ def _measured(state: LibraryState, event: StepEvent) -> LibraryState:
     }
     if not halves:
         return state
-    of_cases = [halves[case.id] for case in state.cases if case.id in halves]
-    trials = state.trials.with_group(
-        event.trial.difference,
-        halves,
-        event.trial.likeness,
-        more_cases=of_cases.count("A") - of_cases.count("B"),
-    )
+    alike, signs = event.trial.likeness, {"A": 1, "B": -1}
+    of_cases = (signs[halves[case.id]] * alike.get(case.id, 1.0) for case in state.cases if case.id in halves)
+    trials = state.trials.with_group(event.trial.difference, halves, alike, more_cases=math.fsum(of_cases))
     return replace(state, trials=trials)
 
 

@@ -244,7 +244,7 @@ class Trials:
         halves: Mapping[str, Half],
         likeness: Mapping[str, float] | None = None,
         *,
-        more_cases: int = 0,
+        more_cases: float = 0.0,
     ) -> "Trials":
         """These trials with the difference of one more group.
 
@@ -252,7 +252,7 @@ class Trials:
             difference: mean of A minus mean of B.
             halves: id -> the prompt in which an experience stood.
             likeness: id -> of the problem to those that an experience was learned from; 1 if it is absent.
-            more_cases: cases that A had more than B.
+            more_cases: cases that A had more than B, each times its likeness.
         """
         alike = likeness or {}
         measured = {

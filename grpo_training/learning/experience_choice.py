@@ -46,7 +46,7 @@ class ExperienceDraw:
         self._lessons: ExperienceChoice = WholeLibrary()
         if settings.selected_by == "text":
             self._lessons = BySimilarity(settings.k, on_trial=self._on_trial, kinds=kinds)
-        self._cases = SimilarCases(settings.cases_in_prompt)
+        self._cases = SimilarCases(settings.cases_in_prompt, kinds)
 
     async def draw(self, step: Step, state: LibraryState) -> DrawnExperiences:
         """The experiences of a step's prompts; the same for the same step and library state."""

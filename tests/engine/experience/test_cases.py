@@ -6,10 +6,11 @@ import pytest
 
 from engine.errors import InputError
 from engine.experience.choice import LearnedExperiences, SimilarCases, lessons_of
-from engine.experience.events import ChoiceRecord
+from engine.experience.events import ChoiceRecord, GroupTrial, StepEvent
 from engine.experience.library import ExperienceLibrary
 from engine.experience.proposals import MAX_CASES, review_proposals
-from engine.experience.state import EMPTY, LibraryState
+from engine.experience.similarity import ProblemKinds
+from engine.experience.state import EMPTY, LibraryState, reduce
 from engine.experience.text_checks import MAX_CASE_CHARACTERS
 from engine.experience.trial import Trial, Trials
 from engine.records import Evidence, Experience, Problem
@@ -18,7 +19,7 @@ from tests.support.library import CONTENTS, add, commit, entries, mark, outcome,
 NEW = Problem(id="new", text="Two pumps fill a pool in 7 hours. How long does one take?", answer="14")
 KINDS = (
     "Two pumps fill a pool in {} hours.",
-    "Two pumps empty a tank.",
+    "Two pumps fill a tank in some hours.",
     "A pool is a rectangle.",
     "Ships and tides meet.",
 )
@@ -43,6 +44,32 @@ def test_the_nearest_cases_are_chosen_and_the_nearest_one_stands_last():
     assert "G1-004" not in ids(SimilarCases(4).choose(NEW, CASES))  # it shares no word
     assert SimilarCases(0).choose(NEW, CASES) == []
     assert SimilarCases(4).choose(NEW, lessons_of(CASES)) == []
+
+
+def test_on_trial_a_case_of_another_kind_stands_in_no_prompt_and_says_nothing_of_cases():
+    trains = [f"How long does the train need from station {number} to the sea?" for number in range(6)]
+    flags = [f"Name a colour in the flag of country {number}." for number in range(6)]
+    kinds, cases = ProblemKinds([*trains, *flags]), [case(1, trains[0]), case(2, flags[0])]
+    problem = Problem(id="new", text=trains[5], answer="1")
+    assert (
+        ids(SimilarCases(4).choose(problem, cases)) == ["G1-001"] == ids(SimilarCases(4, kinds).choose(problem, cases))
+    )
+    distant = Problem(id="new", text="Where do ships sleep in the sea?", answer="1")
+    assert ids(SimilarCases(4).choose(distant, cases))
+    assert SimilarCases(4, kinds).choose(distant, cases) == []
+    state = LibraryState(tuple(cases), {}, 3)
+    for likeness, weight in (({"G1-001": 0.0}, 0.0), ({"G1-001": 0.5}, 0.25), ({}, 1.0)):
+        trial = GroupTrial(
+            difference=0.5,
+            halves={"G1-001": "A"},
+            likeness=likeness,
+            rollouts={"A": 2, "B": 2},
+            correct={"A": 2, "B": 1},
+        )
+        event = StepEvent(
+            at="", run="r", step=0, problem_id="new", epoch=0, used=[], rollouts=4, correct=3, trial=trial
+        )
+        assert reduce(state, event).trials.cases.weight == weight
 
 
 @pytest.mark.parametrize("own", [{"id": "p1"}, {"text": "Two pumps fill a pool in 1 hours."}])

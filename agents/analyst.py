@@ -23,7 +23,6 @@ _FORM = 'one sentence that begins with "When"'
 _WRONG_SHOWN = 2
 _SHOWN_HEAD, _SHOWN_TAIL = 1200, 800
 """Characters of the beginning and of the end of an attempt that are shown."""
-_LEARNERS = {"generator": "that solver", "critic": "the critic that fuses"}
 
 _MARKED = re.compile(r"^[\s>*_#`-]*(?:lesson|教训|经验)\b[\s*_`]*[:：][\s*_`]*(.*)$", re.IGNORECASE | re.MULTILINE)
 _IN_JSON = re.compile(r'"content"\s*:\s*("(?:[^"\\]|\\.)*")')
@@ -115,10 +114,9 @@ class ExperienceAnalyst:
         request = ChatRequest(
             role=self.role,
             messages=role_template(f"{learner}_experience_extraction", task, self.style).render(
-                learner=f"The attempts are {task.attempt_descriptions[learner]}; the lesson steers "
-                f"{_LEARNERS[learner]}.",
+                learner="fusion" if learner == "critic" else "scaffold",
                 max_words=ASKED_WORDS,
-                asked_for=task.lesson_asked_for(problem, list(wrong)),
+                asked_for=task.teaching(problem, list(wrong)).rule,
                 problem=problem.text,
                 ground_truth=task.truth(problem),
                 attempts=shown,

@@ -72,6 +72,21 @@ class ScoredFields:
 
 
 @dataclass(frozen=True)
+class Teaching:
+    """What a problem teaches others.
+
+    Args:
+        rule: what a lesson says after its "When ...", for the analyst.
+        answer: the right answer as a case states it; None if only a whole reply shows it.
+        is_choice: whether the answer is one of a few, so that a case needs no reply that shows how it is found.
+    """
+
+    rule: str
+    answer: str | None
+    is_choice: bool = False
+
+
+@dataclass(frozen=True)
 class TaskMerge(Generic[ContentT]):
     """The result of merging candidates without a model: the merged candidate, or the conflicts."""
 
@@ -112,7 +127,6 @@ class Task(ABC, Generic[ContentT]):
         reply_description: what a reply is, in the request to send an unreadable reply again.
         dataset_names: names of the task's datasets, without the part after a colon.
         row_fields: a row of a user's file that names no task belongs to this task if it has one of these fields.
-        attempt_descriptions: what the attempts of a ``generator`` and of the ``critic`` are, for the analyst.
     """
 
     name: str
@@ -122,9 +136,6 @@ class Task(ABC, Generic[ContentT]):
     prompt_variables: frozenset[str] = frozenset()
     reply_schema: dict[str, Any] | None = None
     reply_description: str = "a reply in the format that was asked for"
-    attempt_descriptions: Mapping[str, str] = MappingProxyType(
-        {"generator": "answers that a solver wrote", "critic": "answers that a critic made of several solvers' answers"}
-    )
 
     @abstractmethod
     def problem_from_row(self, row: Mapping[str, Any], where: str) -> Problem:
@@ -236,29 +247,17 @@ class Task(ABC, Generic[ContentT]):
         """The right answer as text for the analyst."""
         return problem.answer
 
-    def category(self, problem: Problem) -> str:
-        """The category of what is learned from a problem: that of its row, else the name of the task."""
-        given = problem.meta.get("category")
-        return given if isinstance(given, str) else self.name
-
-    def case_answer(self, problem: Problem) -> str | None:
-        """The right answer as a solved problem in a prompt states it; None if only a whole reply shows it."""
-        return self.truth(problem)
-
-    def needs_work(self, problem: Problem) -> bool:
-        """Whether a solved problem should show how its answer is found."""
-        return True
-
-    def lesson_asked_for(self, problem: Problem, wrong: Sequence[str]) -> str:
-        """What a lesson says after its "When ...", for the analyst.
+    def teaching(self, problem: Problem, wrong: Sequence[str] = ()) -> Teaching:
+        """What a problem teaches others.
 
         Args:
             problem: that was answered.
-            wrong: the wrong answers that the analyst reads.
+            wrong: wrong answers that were given.
         """
-        return (
+        return Teaching(
             "says what to check or do, so that this mistake is not made again; it has none of this problem's numbers, "
-            "and not its answer"
+            "and not its answer",
+            self.truth(problem),
         )
 
     def leaks_answer(self, content: str, problem: Problem) -> bool:

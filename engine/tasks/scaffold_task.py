@@ -19,7 +19,7 @@ from engine.scaffold.interventions import intervene
 from engine.scaffold.parsing import ParsedScaffold, parse_scaffold, scaffold_from_object
 from engine.scaffold.problem_text import knowns_in_text
 from engine.scaffold.structure import STRUCTURE_VERSION, check_structure, plan_agreement, rule_cause_agreement
-from engine.task import JSON_OBJECT, MAX_SHOWN_CHARS, Measurement, Task, TaskMerge
+from engine.task import JSON_OBJECT, MAX_SHOWN_CHARS, Measurement, Task, TaskMerge, Teaching
 from engine.tasks.rows import problem_with_answer
 
 _MOST_CONFLICTS = 20
@@ -93,12 +93,6 @@ class ScaffoldTask(Task[Scaffold]):
     prompt_variables = frozenset({"answer_form"})
     reply_schema = REPLY_SCHEMA
     reply_description = JSON_OBJECT
-    attempt_descriptions: Mapping[str, str] = MappingProxyType(
-        {
-            "generator": "causal scaffolds that a solver wrote",
-            "critic": "fusions of several solvers' scaffolds",
-        }
-    )
 
     def final_answer(self, executed: str, stated: str | None) -> str:
         """The answer to score, given the executed value of the target and the stated answer."""
@@ -196,11 +190,12 @@ class ScaffoldTask(Task[Scaffold]):
         """A scaffold without a graph that states the answer."""
         return Scaffold(target_variable="answer", final_answer=problem.answer).model_dump_json()
 
-    def lesson_asked_for(self, problem: Problem, wrong: Sequence[str]) -> str:
-        """How such a graph is set up."""
-        return (
+    def teaching(self, problem: Problem, wrong: Sequence[str] = ()) -> Teaching:
+        """A rule about how such a graph is set up."""
+        return Teaching(
             "says what to check, or how to set up the graph, so that this mistake is not made again; it has none of "
-            "this problem's numbers, and not its answer"
+            "this problem's numbers, and not its answer",
+            self.truth(problem),
         )
 
     def to_record(self, candidate: Candidate[Scaffold]) -> str | None:

@@ -256,14 +256,16 @@ class ExperienceExtractor:
 
 
 def _addition(content: str, step: Step, kind: ExperienceKind = "lesson") -> Operation:
-    category = task_named(step.problem.task).category(step.problem)
+    teaching, given = task_named(step.problem.task).teaching(step.problem), step.problem.meta.get("category")
+    category = teaching.answer if teaching.is_choice and teaching.answer else given
+    category = category if isinstance(category, str) else step.problem.task
     return Operation(op="add", content=content, kind=kind, category=category)
 
 
 def _miss(step: Step, group: ScoredGroup) -> Miss | None:
     """The problem with its most frequent wrong answer; None if there is none, or if an answer is long."""
     wrong = Counter(attempt.answer for attempt in group.attempts if attempt.answer and not attempt.is_correct)
-    truth = task_named(step.problem.task).case_answer(step.problem)
+    truth = task_named(step.problem.task).teaching(step.problem).answer
     if not wrong or truth is None or max(len(truth), len(found := wrong.most_common(1)[0][0])) > _LONGEST_ANSWER:
         return None
     return Miss(problem_id=step.problem.id, text=step.problem.text[:_MISS_CHARACTERS], truth=truth, wrong=found)

@@ -27,8 +27,9 @@ def case_of(problem: Problem, attempts: Sequence[Attempt]) -> str | None:
         None where the answer alone shows nothing, and no right attempt is short enough.
     """
     task = task_named(problem.task)
-    question, answer = as_one_line(_shortened(problem.text)), task.case_answer(problem)
-    if task.needs_work(problem):
+    question, teaching = as_one_line(_shortened(problem.text)), task.teaching(problem)
+    answer = teaching.answer
+    if not teaching.is_choice:
         right = [attempt.text.strip() for attempt in attempts if attempt.is_correct]
         shown = min(right, key=len, default="")
         if 0 < len(shown) <= _REPLY:

@@ -1,6 +1,6 @@
 """What servers of the tests know of the analyst: its requests, and the form of its reply."""
 
-_ASKED_FOR_A_LESSON = ("one rule for OTHER problems", "一条适用于同类其他问题的规则", "Study the attempts, all")
+_ASKED_FOR_A_LESSON = ("you write one rule for other problems", "为同类其他问题写一条规则", "Study the attempts, all")
 """Of the analyst's instructions: English, Chinese, and those of the pocket model."""
 
 

@@ -18,7 +18,7 @@ from engine.experience.text_checks import holds_answer
 from engine.own_data.describe import describe
 from engine.own_data.kinds import described
 from engine.records import Candidate, Completion, Fault, Outcome, Problem
-from engine.task import Measurement
+from engine.task import Measurement, Teaching
 from engine.tasks.rows import text_of
 from engine.tasks.simple import PlainTask
 
@@ -42,9 +42,6 @@ class AnswersTask(PlainTask):
     answer_components = frozenset({"r_ans", "r_fields", "r_rubric"})
     prompt_variables = frozenset({"kind", "labels", "keys", "marks"})
     reply_description = "reasoning, then a last line that begins with Answer:"
-    attempt_descriptions: Mapping[str, str] = MappingProxyType(
-        {"generator": "answers that a solver wrote", "critic": "answers that a critic made of several solvers' answers"}
-    )
 
     def problem_from_row(self, row: Mapping[str, Any], where: str) -> Problem:
         """A row with a question and an answer; how it is compared is found out from this row alone."""
@@ -137,26 +134,15 @@ class AnswersTask(PlainTask):
             return None
         return f"Answer: {truth.partition('|')[0] if how.kind == 'text' else truth}"
 
-    def category(self, problem: Problem) -> str:
-        """The right label, or as for other tasks."""
-        truth, how = truth_of(problem)
-        return truth if how.kind == "label" else super().category(problem)
-
-    def case_answer(self, problem: Problem) -> str | None:
-        """The truth as the reply has to state it; None where there is a rubric in its place."""
-        return (self.gold_reply(problem) or "").removeprefix("Answer: ") or None
-
-    def needs_work(self, problem: Problem) -> bool:
-        """Labels and options are chosen."""
-        return truth_of(problem)[1].kind not in ("label", "choice", "set")
-
-    def lesson_asked_for(self, problem: Problem, wrong: Sequence[str]) -> str:
+    def teaching(self, problem: Problem, wrong: Sequence[str] = ()) -> Teaching:
         """For labels, which of them to choose and why not another: they are no answers of one problem alone."""
         truth, how = truth_of(problem)
-        if how.kind != "label":
-            return super().lesson_asked_for(problem, wrong)
-        taken = next((label for label in wrong if label in how.labels), "another one")
-        return f"says which label to choose, {truth}, and why not {taken}"
+        rule = super().teaching(problem).rule
+        if how.kind == "label":
+            taken = next((label for label in wrong if label in how.labels), "another one")
+            rule = f"says which label to choose, {truth}, and why not {taken}"
+        answer = (self.gold_reply(problem) or "").removeprefix("Answer: ") or None
+        return Teaching(rule, answer, is_choice=how.kind in ("label", "choice", "set"))
 
     def leaks_answer(self, content: str, problem: Problem) -> bool:
         """Whether an experience gives the answer away. A label is no answer of one problem alone."""

@@ -15,7 +15,7 @@ from engine.contract.datasets import Dataset
 from engine.errors import InputError
 from engine.experience.text_checks import holds_answer
 from engine.records import Candidate, Completion, DisplayBlock, Fault, Outcome, Problem
-from engine.task import MAX_SHOWN_CHARS, Example, Measurement, Task, TaskMerge
+from engine.task import MAX_SHOWN_CHARS, Example, Measurement, Task, TaskMerge, Teaching
 from engine.tasks.code import DATASET_NAMES, ROW_FIELDS, checks
 from engine.tasks.code.datasets import code_dataset
 from engine.tasks.code.execution import run_program
@@ -60,12 +60,6 @@ class CodeTask(Task[CodeReply]):
     reward_weights: Mapping[str, float] = MappingProxyType({"r_ans": 0.5, "r_logic": 0.25})
     answer_components = frozenset({"r_ans", "r_logic"})
     prompt_variables = frozenset({"entry_point", "io_mode", "public_tests", "setup_code", "starter_code"})
-    attempt_descriptions: Mapping[str, str] = MappingProxyType(
-        {
-            "generator": "Python programs that a solver wrote",
-            "critic": "Python programs that a critic made of several solvers' programs",
-        }
-    )
     reply_description = "one fenced Python program (```python ... ```)"
 
     def problem_from_row(self, row: Mapping[str, Any], where: str) -> Problem:
@@ -247,14 +241,12 @@ class CodeTask(Task[CodeReply]):
         reference = facts_of(problem).reference
         return f"```python\n{reference}\n```" if reference else None
 
-    def case_answer(self, problem: Problem) -> None:
-        """A program has no answer in short."""
-
-    def lesson_asked_for(self, problem: Problem, wrong: Sequence[str]) -> str:
-        """How such programs are written."""
-        return (
+    def teaching(self, problem: Problem, wrong: Sequence[str] = ()) -> Teaching:
+        """A rule about such programs; the answer is a whole one."""
+        return Teaching(
             "says what to check or do in such a program, so that this mistake is not made again; it has none of this "
-            "problem's names, and no program"
+            "problem's names, and no program",
+            None,
         )
 
     def canonical(self, record: str) -> str:

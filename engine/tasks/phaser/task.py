@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from engine.contract.datasets import Dataset
 from engine.records import Candidate, Completion, DisplayBlock, Fault, Outcome, Problem
-from engine.task import MAX_SHOWN_CHARS, Measurement, ScoredFields, Task, TaskMerge, completion_of_row
+from engine.task import MAX_SHOWN_CHARS, Measurement, ScoredFields, Task, TaskMerge, Teaching, completion_of_row
 from engine.tasks.phaser import ROW_FIELDS
 from engine.tasks.phaser.options import GameOptions
 from engine.tasks.phaser.problems import facts_of, problem_of, read_prompt
@@ -60,12 +60,6 @@ class PhaserTask(Task[GameReply]):
     prompt_variables = frozenset({"difficulty", "constraints", "must_use"})
     reward_weights: Mapping[str, float] = MappingProxyType({"plan": PLAN_WEIGHT, "code": 1 - PLAN_WEIGHT})
     reply_description = "a plan in [PLAN] and [/PLAN], and one fenced program (```javascript ... ```)"
-    attempt_descriptions: Mapping[str, str] = MappingProxyType(
-        {
-            "generator": "Phaser 3 games that a programmer wrote",
-            "critic": "Phaser 3 games that a critic made of several programmers' games",
-        }
-    )
 
     def __init__(self, options: GameOptions | None = None, validator: PhaserValidator | None = None) -> None:
         self._options = options or GameOptions()
@@ -226,14 +220,12 @@ class PhaserTask(Task[GameReply]):
         checks = [f"uses {symbol}" for symbol in facts_of(problem.answer).must_use_apis]
         return "\n".join(["the game boots, a scene shows something, every frame runs without an error", *checks])
 
-    def case_answer(self, problem: Problem) -> None:
-        """A program has no answer in short."""
-
-    def lesson_asked_for(self, problem: Problem, wrong: Sequence[str]) -> str:
-        """How such games are written."""
-        return (
+    def teaching(self, problem: Problem, wrong: Sequence[str] = ()) -> Teaching:
+        """A rule about such programs; the answer is a whole one."""
+        return Teaching(
             "says which call, order or setting of Phaser makes such a game work; it has none of this game's names and "
-            "texts, and no program"
+            "texts, and no program",
+            None,
         )
 
     def leaks_answer(self, content: str, problem: Problem) -> bool:

@@ -21,7 +21,7 @@ from engine.errors import ConfigurationError, InputError
 from engine.reading.plugins import source_digest
 from engine.records import AnswerSource, Candidate, Completion, Outcome, Problem
 from engine.statistics.groups import combine_rewards
-from engine.task import Measurement, Task
+from engine.task import Measurement, Task, Teaching
 from engine.tasks.registry import task_named
 from engine.tasks.rows import ANSWER_FIELDS, problem_with_answer
 from engine.tasks.trying import tried_before_run
@@ -267,9 +267,9 @@ class SimpleTask(PlainTask):
         answer = self._answer(problem)
         return None if answer is None else f"<answer>{answer}</answer>"
 
-    def case_answer(self, problem: Problem) -> str | None:
-        """The answer field of the row."""
-        return self._answer(problem)
+    def teaching(self, problem: Problem, wrong: Sequence[str] = ()) -> Teaching:
+        """A case states the answer field of the row."""
+        return replace(super().teaching(problem), answer=self._answer(problem))
 
     def leaks_answer(self, content: str, problem: Problem) -> bool:
         """Whether an experience gives away the answer field of the row; without one, a field that is not in the prompt.

@@ -56,12 +56,6 @@ class TrafficTask(Task[TrafficReply]):
     answer_components = frozenset({"r_ans", "r_tsc"})
     reply_schema = _SCHEMA
     reply_description = 'one JSON object, {"extend": "yes"} or {"extend": "no"}'
-    attempt_descriptions: Mapping[str, str] = MappingProxyType(
-        {
-            "generator": "decisions that a controller took for a junction",
-            "critic": "decisions that a critic took after seeing several proposals",
-        }
-    )
 
     def __init__(self, options: OutcomeSettings | None = None) -> None:
         self._options = options or OutcomeSettings()

@@ -123,7 +123,8 @@ def test_the_analyst_sees_programs_and_what_failed(own, tmp_path):
         assert world.generate(1, dataset, "--max-problems", 1) == 0
     [body] = [json.loads(entry["body"]) for entry in world.traffic.requests if for_analyst(json.loads(entry["body"]))]
     system, user = (message["content"] for message in body["messages"])
-    assert "The attempts are Python programs that a solver wrote; the lesson steers that solver." in system
+    assert "one rule for other problems of this kind" in system
+    assert "says what to check or do in such a program" in user
     for seen in ("def times(x):\n    return 3 * x", "(1 of 3 tests pass; first failure: wrong_answer in", "no_code"):
         assert seen in user
     assert "scaffold" not in system + user

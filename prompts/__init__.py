@@ -59,13 +59,14 @@ class PromptTemplate:
         self.variables, self._optional = frozenset(variables), frozenset(optional)
         self._environment = _environment(style, task)
         sources, problems = _Sources(), []
+        is_own = f"{name}_user.j2" in own_templates(style)  # the user's text need not show what the task has to say
         for part in ("system", "user"):
             problems += sources.read(self._environment, f"{name}_{part}.j2")
         if not problems:
             missing = sorted(sources.variables - self.variables - self._optional)
             unused = sorted(self.variables - sources.variables)
             problems += [f"it uses {', '.join(missing)}, which the caller does not pass"] if missing else []
-            problems += [f"it does not use {', '.join(unused)}"] if unused and not own_templates(style) else []
+            problems += [f"it does not use {', '.join(unused)}"] if unused and not is_own else []
         if problems:
             of_task = f" of the task {task.name!r}" if task is not None else ""
             raise TemplateError(
@@ -121,11 +122,12 @@ def _escaped(text: str, known: Mapping[str, str]) -> str:
     """A text as the source of a template in which these names in double braces are replaced."""
     parts = re.split(r"\{\{\s*(\w+)\s*\}\}", text) if known else [text]
     pieces = []
-    for place, part in enumerate(parts):
-        if place % 2 and part in known:
+    for index, part in enumerate(parts):
+        is_name = index % 2 == 1
+        if is_name and part in known:
             pieces.append(known[part])
         else:
-            plain = f"{{{{ {part} }}}}" if place % 2 else part
+            plain = f"{{{{ {part} }}}}" if is_name else part
             pieces.append("{{ " + json.dumps(plain, ensure_ascii=False) + " }}" if plain else "")
     return "".join(pieces)
 
@@ -154,7 +156,7 @@ def prompt_styles() -> list[str]:
 def _folders(style: str, task: Task | None) -> list[Path]:
     """Where templates are looked up, in order of precedence."""
     homes = [*(task.prompt_folders if task is not None else ()), _SHARED]
-    if style == "full" or own_templates(style):
+    if style == "full":
         return homes
     styles = [name for name in (style, _BASED_ON.get(style)) if name]
     return [folder for home in homes for folder in (*(home / name for name in styles), home)]

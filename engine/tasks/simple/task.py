@@ -2,38 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
-import functools
-import inspect
 import json
 import math
-import threading
 import time
-import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from engine.contract.datasets import Dataset
 from engine.errors import ConfigurationError, InputError
 from engine.reading.plugins import source_digest
-from engine.records import AnswerSource, Candidate, Completion, Outcome, Problem
+from engine.records import Candidate, Completion, Outcome, Problem
 from engine.statistics.groups import combine_rewards
 from engine.task import Measurement, Task, Teaching
 from engine.tasks.registry import task_named
 from engine.tasks.rows import ANSWER_FIELDS, problem_with_answer
+from engine.tasks.simple.reward import Reward, called, fault, measure, raised
 from engine.tasks.trying import tried_before_run
-
-Reward = Callable[[str, Mapping[str, Any]], Any]
-"""Scores an answer, given the dataset row: a function, or a coroutine function, that returns a number in [0, 1], or
-numbers by component name; or a pair of this and a text, or such a mapping with the text as ``feedback``. The analyst
-reads the text beside the answer: what was wrong with it."""
-
-_FEEDBACK = "feedback"
-_SHOWN_FEEDBACK = 1000
-"""Characters of a feedback that the analyst reads."""
 
 _MAX_CHARACTERS = 100_000
 """Characters of a completion that are read, from its end."""
@@ -46,9 +32,6 @@ _SHOWN_ROW = 2000
 
 _ROWS = 200
 """Rows to generate if no number is given."""
-
-_ROUNDING = 1e-9
-"""A reward may be outside of [0, 1] by this much, as sums of floats are."""
 
 
 class PlainTask(Task[str]):
@@ -133,9 +116,9 @@ class SimpleTask(PlainTask):
 
     def _given_rows(self, count: int | None) -> list[Mapping[str, Any]]:
         try:
-            rows = list(_called(self._rows, count or _ROWS) if callable(self._rows) else self._rows)
+            rows = list(called(self._rows, count or _ROWS) if callable(self._rows) else self._rows)
         except Exception as error:  # the function is the user's own code
-            why = _raised(error)
+            why = raised(error)
             raise InputError(f"{self.name}: its rows cannot be made", why=f"rows(count) raised {why}.") from error
         other = next((row for row in rows if not isinstance(row, Mapping)), None)
         if other is not None:
@@ -149,7 +132,7 @@ class SimpleTask(PlainTask):
         """The problem of a row; ``answer`` is the whole row as JSON, which the reward function gets back."""
         fields = {key: value for key, value in row.items() if key != "task"}
         try:
-            text = _called(self._prompt, row) if callable(self._prompt) else self._prompt.format_map(fields)
+            text = called(self._prompt, row) if callable(self._prompt) else self._prompt.format_map(fields)
             if not isinstance(text, str):
                 raise TypeError(f"the prompt is a {type(text).__name__} in place of a text")
             answer = json.dumps(fields, ensure_ascii=False, sort_keys=True)
@@ -175,13 +158,13 @@ class SimpleTask(PlainTask):
         """The reward of the answer; 0 if there is none."""
         if candidate.content is None:
             return Measurement(dict.fromkeys(self.reward_weights or ("r_ans",), 0.0), False)
-        measured = _measure(self._reward, candidate.content, self.reward_row(problem))
+        measured = measure(self._reward, candidate.content, self.reward_row(problem))
         if measured.is_correct is None or self._right is None:
             return measured
         if isinstance(self._right, str):
             found = measured.components.get(self._right)
             if found is None:
-                return _fault(f"the reward function returned no {self._right!r}, which says what is right", None)
+                return fault(f"the reward function returned no {self._right!r}, which says what is right", None)
             return replace(measured, is_correct=math.isclose(found, 1))
         total = combine_rewards(measured.components, self.reward_weights or dict.fromkeys(measured.components, 1.0))
         is_correct = total is not None and (total >= self._right or math.isclose(total, self._right))
@@ -316,7 +299,7 @@ class RewardTask(PlainTask):
         """The reward of the answer; 0 if there is none."""
         if candidate.content is None:
             return Measurement({"r_ans": 0.0}, False)
-        return _measure(self._reward, candidate.content, task_named(problem.task).reward_row(problem))
+        return measure(self._reward, candidate.content, task_named(problem.task).reward_row(problem))
 
 
 def _checked_right(right: str | float | None, name: str, weights: Mapping[str, float]) -> str | float | None:
@@ -343,71 +326,3 @@ def _values(value: Any) -> Iterator[str]:
             yield from _values(one)
     elif isinstance(value, str | int | float) and not isinstance(value, bool):
         yield str(value)
-
-
-def _measure(reward: Reward, answer: str, row: Mapping[str, Any]) -> Measurement:
-    """Call a reward function. A number becomes the component ``r_ans``, and a feedback a remark."""
-    try:
-        value = reward(answer, row)
-        if inspect.iscoroutine(value):
-            value = asyncio.run_coroutine_threadsafe(value, _loop()).result()
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - the reward function is the user's own code
-        return _fault(f"the reward function raised {_raised(error)}", answer)
-    feedback = None
-    if isinstance(value, tuple) and len(value) == 2:
-        value, feedback = value
-    given = dict(value) if isinstance(value, Mapping) else {"r_ans": value}
-    feedback = given.pop(_FEEDBACK, feedback)
-    components: dict[str, float] = {}
-    for name, number in given.items():
-        try:
-            found = float(number)
-        except (TypeError, ValueError):
-            found = math.nan
-        components[str(name)] = min(max(found, 0.0), 1.0)
-        if not math.isclose(found, components[str(name)], abs_tol=_ROUNDING):
-            shown = f"{name} = {number!r}"[:80] if isinstance(value, Mapping) else repr(value)[:80]
-            return _fault(f"the reward function returned {shown}; expected numbers from 0 to 1", answer)
-    if not components:
-        return _fault("the reward function returned nothing; expected numbers from 0 to 1", answer)
-    is_correct = all(math.isclose(number, 1) for number in components.values())
-    remarks = [str(feedback)[:_SHOWN_FEEDBACK]] if feedback else []
-    return Measurement(components, is_correct, answer, "stated", remarks=remarks)
-
-
-@functools.cache
-def _loop() -> asyncio.AbstractEventLoop:
-    """An event loop in a thread of its own, which all coroutines of reward functions share, as their clients do."""
-    loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name="rewards", daemon=True).start()
-    return loop
-
-
-def _called(function: Callable[..., Any], *arguments: Any) -> Any:
-    """What a function of the user returns.
-
-    Raises:
-        TypeError: it is asynchronous; also what the function raises.
-    """
-    value = function(*arguments)
-    if inspect.iscoroutine(value):
-        value.close()
-        raise TypeError("it is asynchronous; write a normal function (def)")
-    return value
-
-
-def _raised(error: BaseException) -> str:
-    """An exception of a function of the user, with the last line of the function's file that it came through."""
-    frames = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if frame.filename != __file__ and "concurrent" not in frame.filename
-    ]
-    own = [frame for frame in frames if frame.filename == frames[0].filename]
-    place = f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""
-    return f"{type(error).__name__}: {error}"[:250] + place
-
-
-def _fault(why: str, answer: str | None) -> Measurement:
-    source: AnswerSource = "none" if answer is None else "stated"
-    return Measurement({}, None, answer, source, Outcome.INFRA_FAULT, detail={"why": why[:300]})

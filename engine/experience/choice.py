@@ -7,7 +7,13 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from engine.experience.events import PROMPT_BUDGET
-from engine.experience.similarity import ExperienceMatcher, KeptMatcher, NearestCases, ProblemKinds
+from engine.experience.similarity import (
+    ExperienceMatcher,
+    KeptMatcher,
+    NearestTexts,
+    ProblemKinds,
+    text_of_case,
+)
 from engine.experience.state import LibraryState, comes_from
 from engine.records import Experience, Problem
 
@@ -87,13 +93,16 @@ class SimilarCases:
 
     count: int
     kinds: ProblemKinds | None = None
-    _nearest: KeptMatcher[NearestCases] = field(default_factory=lambda: KeptMatcher(NearestCases), repr=False)
+    _nearest: KeptMatcher[NearestTexts[Experience]] = field(
+        default_factory=lambda: KeptMatcher(lambda cases: NearestTexts(cases, text_of_case)), repr=False
+    )
 
     def choose(self, problem: Problem, experiences: Sequence[Experience]) -> Sequence[Experience]:
         """The cases of a prompt."""
         cases = [experience for experience in experiences if experience.kind == "case"]
-        own = {case.id for case in cases if comes_from(case, problem)}
-        nearest = self._nearest.of(cases).most_similar(problem.text, self.count, without=own) if self.count else []
+        nearest = self._nearest.of(cases).most_similar(
+            problem.text, self.count, without=lambda case: comes_from(case, problem)
+        )
         kinds = self.kinds
         return [case for case in nearest[::-1] if kinds is None or kinds.likeness_of(problem.text, case) > 0]
 

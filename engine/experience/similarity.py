@@ -117,44 +117,44 @@ ItemT = TypeVar("ItemT")
 MatcherT = TypeVar("MatcherT")
 
 
-def nearest(text: str, items: Sequence[ItemT], text_of: Callable[[ItemT], str]) -> list[ItemT]:
-    """The items whose texts share a word with a text, the most similar first; equal ones in their order."""
-    words = [_words(text_of(item)) for item in items]
-    cosines = _Texts(words).cosines(_words(text))
-    order = sorted(range(len(items)), key=lambda place: -cosines.get(words[place], 0.0))
-    return [items[place] for place in order if words[place] in cosines]
-
-
-class NearestCases:
-    """Finds the cases whose problems are the most similar to a problem. Of a case that a person wrote, its words count.
+class NearestTexts(Generic[ItemT]):
+    """Finds the items whose texts are the most similar to a text, such as cases by their problems.
 
     Args:
-        cases: those of a library.
+        items: what is searched.
+        text_of: the text of an item.
     """
 
-    def __init__(self, cases: Sequence[Experience]) -> None:
-        self._cases = cases
-        self._words = [_words(" ".join(sorted(texts_of_sources(case))) or case.content) for case in cases]
+    def __init__(self, items: Sequence[ItemT], text_of: Callable[[ItemT], str]) -> None:
+        self._items = items
+        self._words = [_words(text_of(item)) for item in items]
         self._texts = _Texts(self._words)
 
-    def most_similar(self, text: str, count: int, *, without: Collection[str] = ()) -> list[Experience]:
-        """The most similar cases, the most similar first; equal ones in the order of the library.
+    def most_similar(
+        self, text: str, count: int, *, without: Callable[[ItemT], bool] = lambda item: False
+    ) -> list[ItemT]:
+        """The most similar items, the most similar first; equal ones in their order.
 
         Those less than half as similar as the most similar one are left out.
 
         Args:
-            text: the text of the problem.
-            count: the largest number of cases.
-            without: ids of cases that are not chosen.
+            text: what they are compared with.
+            count: the largest number of items.
+            without: whether an item is not chosen.
         """
         cosines = self._texts.cosines(_words(text))
         similar = [
             (-cosines[words], place)
-            for place, (case, words) in enumerate(zip(self._cases, self._words, strict=True))
-            if words in cosines and case.id not in without
+            for place, (item, words) in enumerate(zip(self._items, self._words, strict=True))
+            if words in cosines and not without(item)
         ]
         best = heapq.nsmallest(count, similar)
-        return [self._cases[place] for score, place in best if score <= _LIKE_IT * best[0][0]]
+        return [self._items[place] for score, place in best if score <= _LIKE_IT * best[0][0]]
+
+
+def text_of_case(case: Experience) -> str:
+    """What a case is found by: its problem; of one that a person wrote, its own words."""
+    return " ".join(sorted(texts_of_sources(case))) or case.content
 
 
 class ProblemKinds:

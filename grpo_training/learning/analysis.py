@@ -15,7 +15,7 @@ from engine.experience.library import ExperienceLibrary
 from engine.experience.log import StepResult
 from engine.experience.proposals import MAX_CASES, MENDABLE, families
 from engine.experience.retirement import cases_may_help
-from engine.experience.similarity import ProblemKinds, nearest
+from engine.experience.similarity import NearestTexts, ProblemKinds
 from engine.experience.state import LibraryState
 from engine.experience.trial import MAX_PER_FAMILY
 from engine.llm.client import LLMClient
@@ -185,7 +185,9 @@ class ExperienceExtractor:
             return []
         latest = {one.problem_id: one for one in state.misses if one.problem_id != step.problem.id}
         same = [one for one in latest.values() if (one.truth, one.wrong) == (miss.truth, miss.wrong)]
-        return (same or nearest(step.problem.text, [*latest.values()], lambda one: one.text))[:_SEVERAL]
+        if same:
+            return same[:_SEVERAL]
+        return NearestTexts([*latest.values()], lambda one: one.text).most_similar(step.problem.text, _SEVERAL)
 
     def record(self, step: Step, group: ScoredGroup, proposal: Proposal | None) -> StepResult:
         """Record the step and add the valid experiences of its proposal to the library."""

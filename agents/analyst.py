@@ -11,8 +11,8 @@ from agents.chat import ChatClient, ask
 from agents.templates import check_prompts, role_template
 from engine.experience.events import Miss
 from engine.experience.text_checks import MAX_WORDS, count_words
-from engine.reading.control_characters import as_one_line
 from engine.reading.json_reading import read_json_object
+from engine.reading.model_text import as_one_line
 from engine.records import ChatRequest, Fault, Outcome, Problem, Reply, Sampling
 from engine.task import Task
 from engine.tasks.registry import task_named
@@ -55,14 +55,14 @@ class Attempt:
 class Proposal:
     """A lesson, None if the attempts teach nothing, or a fault.
 
-    After an ``infra_fault`` the step is repeated, after others it ends without change. ``sources`` are the ids of
-    further problems that were read.
+    After an ``infra_fault`` the step is repeated, after others it ends without change. ``others`` are the further
+    problems that were read.
     """
 
     lesson: str | None = None
     outcome: Outcome = Outcome.OK
     fault: Fault | None = None
-    sources: Sequence[str] = ()
+    others: Sequence[Miss] = ()
 
 
 @dataclass(eq=False)

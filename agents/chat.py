@@ -7,9 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from engine.llm.wire.replies import is_blank
-from engine.reading.control_characters import as_one_line
-from engine.reading.special_tokens import break_special_tokens
+from engine.llm.replies import is_blank
+from engine.reading.model_text import as_one_line, break_special_tokens
 from engine.records import ChatRequest, Message, Outcome, Reply
 from engine.task import JSON_OBJECT
 

@@ -24,7 +24,7 @@ from unittest import mock
 
 from aiohttp import web
 
-from engine.llm.wire.transport import Transport
+from engine.llm.transport import Transport
 
 CODE = re.compile(r"\bx[0-9a-f]{7}\b")
 """An experience is known by a word of its text."""

@@ -22,7 +22,7 @@ from jinja2 import (
 )
 
 from engine.errors import TemplateError
-from engine.reading.special_tokens import break_special_tokens, has_special_token
+from engine.reading.model_text import break_special_tokens, has_special_token
 from engine.records import Experience, Message
 from engine.task import Task
 from prompts.fencing import add_filters, render_with_number

@@ -14,8 +14,7 @@ from collections.abc import Callable
 from jinja2 import Environment, pass_context
 from jinja2.runtime import Context
 
-from engine.reading.control_characters import as_one_line, without_control_characters
-from engine.reading.special_tokens import break_special_tokens
+from engine.reading.model_text import as_one_line, break_special_tokens, without_control_characters
 
 _NUMBER = "fence_number"
 _DIGITS = 12

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 
 from engine.mathematics.parsing.notation import clean
 from engine.mathematics.quantities.numerals import find_numerals
-from engine.reading.control_characters import without_control_characters
-from engine.reading.special_tokens import has_special_token
+from engine.reading.model_text import has_special_token, without_control_characters
 from engine.records import Experience, Problem
 
 MAX_WORDS = 32

@@ -12,10 +12,10 @@ from engine.api_manager import Endpoint
 from engine.llm.journal import ResponseJournal
 from engine.llm.limits import AdaptiveConcurrency, ConcurrencyRule, MinuteLimits, Use
 from engine.llm.quirks import OPTIONAL
+from engine.llm.replies import ChatResponse, read_reply
+from engine.llm.requests import CHAT
 from engine.llm.retry import RequestContext, RetryDecision
-from engine.llm.wire.replies import ChatResponse, read_reply
-from engine.llm.wire.requests import CHAT
-from engine.llm.wire.transport import Transport, classify_exception
+from engine.llm.transport import Transport, classify_exception
 
 _CAPABILITIES_AGE_S = 7 * 86400.0
 _DEFAULT_COMPLETION_TOKENS = 2048

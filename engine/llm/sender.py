@@ -15,10 +15,8 @@ from engine.llm.cancellation import CancelScope, running_timeout
 from engine.llm.journal import ResponseJournal, request_keys
 from engine.llm.limits import Use
 from engine.llm.quirks import parts_of
-from engine.llm.retry import RetryAction, RetryDecision, RetryPolicy
-from engine.llm.trouble import TroubleReporter, describe, fatal_error, unreachable_error
-from engine.llm.wire.replies import ChatResponse, completions
-from engine.llm.wire.requests import (
+from engine.llm.replies import ChatResponse, completions
+from engine.llm.requests import (
     CHAT,
     estimate_prompt_tokens,
     given_answer,
@@ -26,6 +24,8 @@ from engine.llm.wire.requests import (
     most_prompt_tokens,
     request_body,
 )
+from engine.llm.retry import RetryAction, RetryDecision, RetryPolicy
+from engine.llm.trouble import TroubleReporter, describe, fatal_error, unreachable_error
 from engine.records import REFUSED_REQUEST, ChatRequest, Completion, Fault, Outcome, Reply
 
 if TYPE_CHECKING:

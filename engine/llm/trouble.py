@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 from engine.api_manager import Endpoint
 from engine.errors import FatalEndpointError
 from engine.llm.quirks import OPTIONAL, SYSTEM
+from engine.llm.replies import ChatResponse
 from engine.llm.retry import RetryDecision, names_no_model
-from engine.llm.wire.replies import ChatResponse
 
 _REPEAT_S = 30.0
 _SILENT_S = 20.0

@@ -15,14 +15,16 @@ FEW = 100
 """Below so many problems each is answered more often, and none is held out."""
 _PARTS = 4
 """One part of so many is held out."""
+_MOST_HELD_OUT = 400
+"""With half as many problems and four answers each way, a gain of 5 points is found in two of three cases."""
 
 
 def split(problems: Sequence[Problem], where: str) -> tuple[list[Problem], list[Problem]]:
     """The problems to learn from, and those of the gate after it.
 
     Below :data:`FEW` problems both are all of them: each is asked without the experiences that were learned from it.
-    Else a quarter is held out, by a hash of the id, so that further problems do not move any. Of problems with the same
-    text the first one is used.
+    Else a quarter is held out, by a hash of the id, so that further problems do not move any; of this quarter at most
+    400 are asked. Of problems with the same text the first one is used.
 
     Raises:
         InputError: there are too few.
@@ -32,7 +34,15 @@ def split(problems: Sequence[Problem], where: str) -> tuple[list[Problem], list[
     if few(problems):
         return problems, list(problems)
     held_out = [problem for problem in problems if _part(problem.id) == 0]
-    return [problem for problem in problems if _part(problem.id) != 0], held_out
+    return [problem for problem in problems if _part(problem.id) != 0], drawn(held_out, _MOST_HELD_OUT)
+
+
+def drawn(problems: Sequence[Problem], most: int | None) -> list[Problem]:
+    """At most so many of the problems, by a hash of the id, in their order; None: all of them."""
+    if most is None or len(problems) <= most:
+        return list(problems)
+    chosen = {problem.id for problem in sorted(problems, key=lambda problem: _hash(problem.id))[:most]}
+    return [problem for problem in problems if problem.id in chosen]
 
 
 def few(problems: Sequence[Problem]) -> bool:
@@ -57,4 +67,8 @@ def check_number(problems: Sequence[Problem], where: str) -> None:
 
 
 def _part(problem_id: str) -> int:
-    return int(hashlib.sha256(problem_id.encode()).hexdigest()[:8], 16) % _PARTS
+    return int(_hash(problem_id)[:8], 16) % _PARTS
+
+
+def _hash(problem_id: str) -> str:
+    return hashlib.sha256(problem_id.encode()).hexdigest()

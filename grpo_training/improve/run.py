@@ -20,7 +20,7 @@ from engine.tasks.registry import check_verifiers, task_named
 from grpo_training.cli.entry import run_async
 from grpo_training.cli.settings import shown_path
 from grpo_training.gate.earlier import gate_before
-from grpo_training.gate.problems import check_number, few, shuffled, split
+from grpo_training.gate.problems import check_number, drawn, few, shuffled, split
 from grpo_training.gate.run import gate, reported_before
 from grpo_training.gate.settings import GateSettings
 from grpo_training.improve.improved import Improved
@@ -227,6 +227,9 @@ def read_plan(settings: ImproveSettings) -> tuple[Plan, str]:
         place = settings.dataset if settings.test is None else settings.test
         disputed = _disputed(loaded.problems)
         notes.append(f"{left_out} problems of {place} are left out, as their text occurs twice{disputed}")
+    if len(learned_from) > settings.learn_from:
+        notes.append(f"{settings.learn_from} of {len(learned_from)} problems are learned from (--learn-from sets it)")
+        learned_from = drawn(learned_from, settings.learn_from)
     check_verifiers(tested)
     prompts = [generator_messages(task_named(one.task), one, (), settings.prompts) for one in learned_from[:20]]
     plan = Plan(

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from agents.analyst import ExperienceAnalyst, Proposal
+from agents.analyst import Attempt, ExperienceAnalyst, Proposal
 from engine.api_manager import ANALYST_ROLE, ApiManager
 from engine.errors import InputError
 from engine.experience.events import BeginEvent, GroupTrial, Miss, Refusal, StepEvent
@@ -17,14 +17,14 @@ from engine.experience.proposals import MAX_CASES, MENDABLE, families
 from engine.experience.retirement import cases_may_help
 from engine.experience.similarity import NearestTexts, ProblemKinds
 from engine.experience.state import LibraryState
+from engine.experience.text_checks import LeakCheck, holds_answer
 from engine.experience.trial import MAX_PER_FAMILY
 from engine.llm.client import LLMClient
-from engine.reading.control_characters import as_one_line
-from engine.records import ExperienceKind, Operation
+from engine.reading.model_text import as_one_line, without_control_characters
+from engine.records import ExperienceKind, Operation, Problem
 from engine.task import Task
 from engine.tasks.registry import task_named
 from grpo_training.cli.terminal_text import counted
-from grpo_training.learning.cases import case_of
 from grpo_training.learning.scored_groups import ScoredGroup, Step
 from grpo_training.learning.settings import ExtractionSettings
 
@@ -32,6 +32,11 @@ _SEVERAL_EVERY, _SEVERAL = 8, 4
 """For every eighth problem the analyst reads up to four other problems too whose answers were wrong in the same way."""
 _MISS_CHARACTERS, _LONGEST_ANSWER = 300, 100
 _SHOWN_CASE = 120
+_PROBLEM_HEAD, _PROBLEM_TAIL = 300, 200
+"""Characters of the beginning and of the end of a problem."""
+_ANSWER = 200
+_REPLY = 600
+"""Characters of a reply that shows how the answer is found: about 150 tokens."""
 _PATIENCE, _ASKED_EVERY = 10, 4
 """After so many replies in a row without anything to use, the analyst is asked for every fourth problem only."""
 
@@ -167,16 +172,15 @@ class ExperienceExtractor:
         """
         if not group.stats.triggered or self.recorded(step) or self.why_not_asked(step, group, state):
             return None
-        leaks_answer = task_named(step.problem.task).leaks_answer
         others = await asyncio.to_thread(self._others, step, group, state)
 
         def objection(lesson: str) -> str | None:
             """Why the library would refuse a lesson that can be mended, in the state of the prompts."""
-            refusal = self.library.objection(state, _addition(lesson, step), step.problem, leaks_answer)
+            refusal = self.library.objection(state, _addition(lesson, step), step.problem, _leak_check(others))
             return refusal.message if refusal is not None and refusal.reason in MENDABLE else None
 
         proposal = await self._analyst.propose(step.problem, group.attempts, objection, others)
-        return replace(proposal, sources=[miss.problem_id for miss in others])
+        return replace(proposal, others=others)
 
     def _others(self, step: Step, group: ScoredGroup, state: LibraryState) -> list[Miss]:
         """Other problems with the same mistake, for every eighth problem; without such ones it is asked about alone."""
@@ -208,9 +212,11 @@ class ExperienceExtractor:
             asked=self._on_trial and proposal is not None,
             miss=_miss(step, group) if self._on_trial and group.stats.triggered else None,
         )
+        others = () if proposal is None else proposal.others
         additions = []
         if proposal is not None and proposal.lesson is not None:
-            additions.append(_addition(proposal.lesson, step).model_copy(update={"sources": list(proposal.sources)}))
+            sources = {"sources": [miss.problem_id for miss in others]}
+            additions.append(_addition(proposal.lesson, step).model_copy(update=sources))
         if (
             self._makes_cases
             and cases_may_help(self.library.state.trials)
@@ -221,7 +227,7 @@ class ExperienceExtractor:
             event,
             additions,
             step.problem,
-            task_named(step.problem.task).leaks_answer,
+            _leak_check(others),
             on_trial=self._on_trial,
             keeps_problem=self._start.choice is not None,
         )
@@ -257,11 +263,52 @@ class ExperienceExtractor:
         return StepResult(step.problem.id, step.epoch, self.library.state, (), ())
 
 
+def case_of(problem: Problem, attempts: Sequence[Attempt]) -> str | None:
+    """The text of a case.
+
+    Args:
+        problem: the solved problem.
+        attempts: at it; the shortest right one is shown where an answer needs work.
+
+    Returns:
+        None where the answer alone shows nothing, and no right attempt is short enough.
+    """
+    task = task_named(problem.task)
+    question, teaching = as_one_line(_shortened(problem.text)), task.teaching(problem)
+    answer = teaching.answer
+    if not teaching.is_choice:
+        right = [attempt.text.strip() for attempt in attempts if attempt.is_correct]
+        shown = min(right, key=len, default="")
+        if 0 < len(shown) <= _REPLY:
+            return f"{question}\n{without_control_characters(shown)}"
+    if answer is None or len(answer) > _ANSWER:
+        return None
+    return f'When a problem is like "{question}", the answer is {as_one_line(answer)}.'
+
+
+def _shortened(text: str) -> str:
+    if len(text) <= _PROBLEM_HEAD + _PROBLEM_TAIL:
+        return text
+    return f"{text[:_PROBLEM_HEAD]} [...] {text[-_PROBLEM_TAIL:]}"
+
+
 def _addition(content: str, step: Step, kind: ExperienceKind = "lesson") -> Operation:
     teaching, given = task_named(step.problem.task).teaching(step.problem), step.problem.meta.get("category")
     category = teaching.answer if teaching.is_choice and teaching.answer else given
     category = category if isinstance(category, str) else step.problem.task
     return Operation(op="add", content=content, kind=kind, category=category)
+
+
+def _leak_check(others: Sequence[Miss]) -> LeakCheck:
+    """Whether a lesson gives away the answer of its problem, or of one of the others that the analyst has read."""
+
+    def leaks(content: str, problem: Problem) -> bool:
+        task = task_named(problem.task)
+        if task.leaks_answer(content, problem):
+            return True
+        return not task.teaching(problem).is_choice and any(holds_answer(content, miss.truth) for miss in others)
+
+    return leaks
 
 
 def _miss(step: Step, group: ScoredGroup) -> Miss | None:

@@ -111,7 +111,7 @@ class Critic(Learner):
         """How many problems have a fusion."""
         return len({(problem_id, epoch) for problem_id, epoch, _ in self._done})
 
-    async def planned(self) -> tuple[int | None, int]:
+    async def planned(self) -> int | None:
         """What the generators have planned. With ``--follow`` it waits until each of them has begun."""
         return await self._caches.planned(lambda text: print(text, flush=True))
 

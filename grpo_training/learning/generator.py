@@ -95,6 +95,10 @@ class Generator(Learner):
             from grpo_training.gate.problems import split  # most runs have no gate
 
             problems, self._tested = split(problems, settings.dataset)
+        if settings.learn_from is not None:
+            from grpo_training.gate.problems import drawn
+
+            problems = drawn(problems, settings.learn_from)
         self._steps = _steps(problems, settings)
         self._remarks = remarks_on(problems)
         self.kinds = problem_kinds(settings, problems)
@@ -102,7 +106,7 @@ class Generator(Learner):
         tasks = {step.problem.task: task_named(step.problem.task) for step in self._steps}
         self.tasks = list(tasks.values())
         self.prompt_hash = "+".join(sorted({prompt_hash(task, settings.prompts) for task in self.tasks}))
-        self.total, self.epochs = len(self._steps), settings.epochs
+        self.total = len(self._steps)
         self._done: StoredGroups | None = None
         self._has_warned = False
 

@@ -77,8 +77,8 @@ class GeneratorCaches:
         manifests = {name: self._manifest(name) for name in self.names}
         return {name: manifest for name, manifest in manifests.items() if manifest is not None}
 
-    async def planned(self, tell: Callable[[str], object]) -> tuple[int | None, int]:
-        """How many problems all generators will have answered, in all epochs, and their epochs.
+    async def planned(self, tell: Callable[[str], object]) -> int | None:
+        """How many problems all generators will have answered, in all epochs.
 
         Known from the generators' manifests, else from what is in the caches. If these may grow, this waits for the
         manifests, so that the number is the same whichever process was started first.
@@ -87,7 +87,7 @@ class GeneratorCaches:
             tell: called with a line if this has to wait.
 
         Returns:
-            None in place of the number if it is not known: a cache of another program has no manifest.
+            None if it is not known: a cache of another program has no manifest.
         """
         told = ""
         while len(manifests := self.manifests()) < len(self.names) and self._follows:
@@ -100,8 +100,7 @@ class GeneratorCaches:
         if not self._follows:
             self._read_new()
             steps = max(steps or 0, self._common_groups())
-        passes = [manifest.settings.get("epochs") for manifest in manifests.values()]
-        return steps, max((number for number in passes if isinstance(number, int)), default=1)
+        return steps
 
     async def steps(self, progress: Progress) -> AsyncIterator[Step]:
         """The problems of which every generator has a complete group, in order; as they are answered with ``follow``.

@@ -69,7 +69,6 @@ class Learner(GroupMaker, ABC):
         draw: chooses the experiences of a prompt.
         kinds: of the problems, by which experiences on trial are measured; None: all problems count alike.
         total: number of steps; None if it is not known yet.
-        epochs: passes over the problems.
         tasks: those of its problems; None if they are not known yet.
     """
 
@@ -79,7 +78,6 @@ class Learner(GroupMaker, ABC):
     draw: ExperienceDraw
     kinds: ProblemKinds | None = None
     total: int | None = None
-    epochs: int = 1
     tasks: Sequence[Task] | None = None
 
     @abstractmethod
@@ -90,9 +88,9 @@ class Learner(GroupMaker, ABC):
     def stored_groups(self) -> int:
         """How many steps earlier starts have completed; to be called after :meth:`read_stored`."""
 
-    async def planned(self) -> tuple[int | None, int]:
-        """Number of steps in all epochs, None if it cannot be known, and of epochs: what the window depends on."""
-        return self.total, self.epochs
+    async def planned(self) -> int | None:
+        """Number of steps in all epochs, on which the window depends; None if it cannot be known."""
+        return self.total
 
     @abstractmethod
     def inputs(self) -> tuple[str, list[Path]] | None:
@@ -229,13 +227,13 @@ async def learn(
     role, settings = learner.role, learner.settings
     model = manager.endpoint(role).model
     check_budget(settings, manager, role)
-    steps, epochs = learner.total, learner.epochs
+    steps = learner.total
     learns = settings.learn != "none"
     if learns and settings.window is None:
         with run.lock.hold():  # it may take long, and a second start is refused meanwhile
-            steps, epochs = await learner.planned()
+            steps = await learner.planned()
     slots = manager.endpoint(role).max_concurrency
-    window = settings.window or default_window(slots, steps, epochs, learns=learns)
+    window = settings.window or default_window(slots, steps, learns=learns)
     settings = settings.model_copy(update={"window": window})
     with run.open(settings, _facts(manager, learner), learner.total) as manifest:
         broken = learner.read_stored()

@@ -32,7 +32,7 @@ class ExtractionSettings(RoleSettings, ResumableSettings):
     window: Positive | None = Field(
         None,
         description="W, problems in flight: the prompt of problem k has the experiences of problems up to k-W "
-        "(default: an eighth of the groups, 2 to 8; from 100 problems on, more if the endpoint has a max_concurrency; "
+        "(default: an eighth of the groups, at most 4 times the max_concurrency of the endpoint, or 8 if it has none; "
         "64 or more with --learn none); the default one grows while its first problem takes much longer than others",
     )
     tau: float = Field(0.05, ge=0, description="extract experiences when the reward std of a group exceeds tau")
@@ -110,6 +110,9 @@ class GeneratorSettings(ColumnSettings, LearnerSettings):
 
     dataset: Common[str] = Field(DEFAULT_DATASET, description=DATASET_HELP)
     max_problems: Common[Positive | None] = Field(None, description="number of problems, from the start (default: all)")
+    learn_from: Positive | None = Field(
+        None, description="ask at most so many of the problems, drawn by their ids (default: all)"
+    )
     rollouts: Common[Positive] = Field(3, description="rollouts per problem")
     temperature: float = Field(0.3, ge=0, le=2, description="LLM temperature for generation")
     top_p: float | None = Field(None, gt=0, le=1, description="nucleus sampling (default: the server's)")
@@ -160,8 +163,9 @@ class GeneratorSettings(ColumnSettings, LearnerSettings):
         )
 
     def fingerprint(self) -> dict[str, Any]:
-        """With several epochs also the number of problems: it sets their order."""
-        return super().fingerprint() | ({"max_problems": self.max_problems} if self.epochs > 1 else {})
+        """With several epochs also the number of problems, which sets their order; and that of the drawn ones."""
+        added = {"max_problems": self.max_problems} if self.epochs > 1 else {}
+        return super().fingerprint() | added | ({"learn_from": self.learn_from} if self.learn_from else {})
 
 
 class CriticSettings(LearnerSettings):

@@ -7,16 +7,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Any, TypeVar
 
 USUAL = 8
-"""W where neither the endpoint nor the number of problems says otherwise."""
+"""The largest W where it is not known how many requests the endpoint takes."""
 _SMALLEST, _SHARE = 2, 8
 """The least window, and the part of the steps that it is: an eighth."""
 _PER_SLOT = 4
 """Problems of the window per slot, so that a slow reply or the analyst of one problem leaves no slot unused."""
-_MANY = 100
-"""Problems from which on the window is as large as the endpoint takes."""
-_FURTHEST = 20
-"""Steps that are begun at most after a late first one, if the window is not larger. They have the library of then, so
-on a slow server, where some step is always late, more of them would leave most prompts without what was learned."""
+_BEYOND, _AT_LEAST = 2, 20
+"""After a late first step, steps are begun up to so many windows from it, or so many steps if that is more. They have
+the library of then, so on a slow server, where some step is always late, more of them would leave most prompts without
+what was learned."""
 _WITHOUT_LEARNING = 64
 """W of a run that learns nothing: its prompts do not depend on W, so only the endpoint limits what is in flight."""
 
@@ -24,25 +23,23 @@ StepT = TypeVar("StepT")
 ResultT = TypeVar("ResultT")
 
 
-def default_window(slots: int | None, steps: int | None, epochs: int = 1, *, learns: bool = True) -> int:
+def default_window(slots: int | None, steps: int | None, *, learns: bool = True) -> int:
     """W of a run that does not set it. It depends on nothing that is measured, so equal runs have equal results.
 
-    Below 100 problems it is an eighth of the steps, from 2 to 8, so that most of a short run has the experiences of
-    other steps. From 100 on it is what the endpoint takes, at most a quarter of the steps.
+    It is an eighth of the steps, so that most of the run has the experiences of other steps, and at most what the
+    endpoint takes.
 
     Args:
         slots: requests in flight that the endpoint is known to take; None: unknown.
         steps: number of steps in all epochs; None: unknown.
-        epochs: passes over the problems.
         learns: whether experiences are learned in the run; without that W is at least 64.
     """
     if not learns:
         return max(_WITHOUT_LEARNING, _PER_SLOT * (slots or 0))
     if steps is None:
         return USUAL
-    if steps // epochs >= _MANY and slots is not None:
-        return max(USUAL, min(_PER_SLOT * slots, steps // 4))
-    return max(_SMALLEST, min(USUAL, round(steps / _SHARE)))
+    most = USUAL if slots is None else _PER_SLOT * slots
+    return max(_SMALLEST, min(most, round(steps / _SHARE)))
 
 
 async def run_in_window(
@@ -99,7 +96,7 @@ async def run_in_window(
             if arrival is None and not exhausted:
                 has_room = started < committed + window
                 limit = None if has_room or committing is not None else patience()
-                if limit is not None and started < committed + max(window, _FURTHEST):
+                if limit is not None and started < committed + max(_BEYOND * window, _AT_LEAST):
                     late_in = began[committed] + limit - clock()
                     at_work = sum(not task.done() for number, (_, task) in running.items() if number != committed)
                     has_room = late_in <= 0 and at_work < window

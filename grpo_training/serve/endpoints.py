@@ -17,7 +17,6 @@ from engine.llm.limits import ConcurrencyRule
 from engine.llm.retry import RetryPolicy
 from grpo_training.cli.settings import POCKET_MODEL
 from grpo_training.runs.settings import OF_POCKET, ClientSettings, RoleSettings
-from grpo_training.serve.model_folder import find_model
 
 _HELPERS = (ANALYST_ROLE, JUDGE_ROLE)
 """Roles that are asked about the replies of another one."""
@@ -31,7 +30,7 @@ def check_endpoint(settings: RoleSettings, role: str) -> None:
         ConfigurationError: as :meth:`ApiManager.load` and :meth:`ApiManager.endpoint`.
     """
     if settings.endpoint == "local":
-        find_model(settings.local_model)
+        _find_model(settings.local_model)
         return
     manager = settings.load_endpoints()
     for name in (role, *(helper for helper in _HELPERS if manager.has(helper))):
@@ -39,7 +38,13 @@ def check_endpoint(settings: RoleSettings, role: str) -> None:
         if model is None:
             manager.endpoint(name)
         else:
-            find_model(Path(model))
+            _find_model(Path(model))
+
+
+def _find_model(model: Path) -> Path:
+    from grpo_training.serve.model_folder import find_model  # most runs have no local model
+
+    return find_model(model)
 
 
 def check_budget(settings: RoleSettings, manager: ApiManager, role: str) -> None:
@@ -78,7 +83,7 @@ def open_endpoints(settings: RoleSettings) -> Iterator[ApiManager]:
             began = time.monotonic()
             from grpo_training.serve.shared_server import shared_server
 
-            endpoint = stack.enter_context(shared_server(find_model(model), settings.temperature))
+            endpoint = stack.enter_context(shared_server(_find_model(model), settings.temperature))
             print(f"The server is ready after {time.monotonic() - began:.1f} s.", flush=True)
             return endpoint
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from engine.errors import ConfigurationError
-from engine.reading.control_characters import without_control_characters
+from engine.reading.model_text import without_control_characters
 from engine.storage.user_folder import user_folder
 from grpo_training.cli.bar import progress_bar
 from grpo_training.runs.guarded_process import start_guarded

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import ConfigurationError, FatalEndpointError, IncompleteRunError
-from engine.reading.control_characters import without_control_characters
+from engine.reading.model_text import without_control_characters
 from engine.storage.append_log import replace_file
 from engine.storage.user_folder import user_folder
 from grpo_training.cli.entry import run_command

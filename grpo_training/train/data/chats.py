@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from engine.errors import InputError, MissingInputError
-from engine.llm.wire.replies import clean
+from engine.llm.replies import clean
 from engine.records import Message
 from grpo_training.teacher.traces import TeacherTrace
 from grpo_training.train.config import GRPOTrainingConfig

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import InputError
-from engine.llm.wire.replies import clean
+from engine.llm.replies import clean
 from engine.records import Message
 from engine.storage.data_files import file_rows
 from engine.storage.lines import MAX_LINE_BYTES, LineReader

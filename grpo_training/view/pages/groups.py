@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.reading.control_characters import as_one_line
+from engine.reading.model_text import as_one_line
 from engine.storage.summaries import GroupSummary
 from grpo_training.view.data.runs import Store
 from grpo_training.view.pages.measures import component, rounded

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from engine.reading.control_characters import without_control_characters
+from engine.reading.model_text import without_control_characters
 from grpo_training.view.pages.registry import PAGES
 from grpo_training.view.web import formats
 from grpo_training.view.web.page import Page, Request

@@ -13,7 +13,7 @@ from engine.llm.retry import (
     parse_wait,
     wait_from_headers,
 )
-from engine.llm.wire.transport import classify_exception
+from engine.llm.transport import classify_exception
 from tests.support.table import table
 
 NOW = 1_700_000_000.0

@@ -7,7 +7,7 @@ import pytest
 
 from agents.generator import GeneratorAgent, generator_messages
 from agents.templates import role_template
-from engine.reading.special_tokens import break_special_tokens, has_special_token
+from engine.reading.model_text import break_special_tokens, has_special_token
 from engine.records import Experience, Problem, Sampling
 from engine.tasks.registry import task_named
 from tests.conftest import ROOT

@@ -12,7 +12,7 @@ from engine.tasks.registry import task_named
 from grpo_training import critic
 from grpo_training.evaluate import __main__ as evaluate
 from grpo_training.gate import __main__ as gate
-from grpo_training.learning.cases import case_of
+from grpo_training.learning.analysis import case_of
 from tests.grpo_training.learning.test_trials import World, adds, planted, prompt, scaffold
 from tests.support.fault_server import chat_app, serve_in_thread
 from tests.support.library import mark

@@ -14,9 +14,9 @@ from aiohttp import web
 from openai import APIConnectionError
 
 from engine.api_manager import ApiManager
+from engine.llm import transport
 from engine.llm.retry import RequestContext, RetryAction
-from engine.llm.wire import transport
-from engine.llm.wire.transport import BodyTooLargeError, StatusError, Transport, classify_exception
+from engine.llm.transport import BodyTooLargeError, StatusError, Transport, classify_exception
 from engine.storage.web_rows import rows_from_web
 from tests.support.fault_server import serve
 from tests.support.llm_client import SECRET, refusing_url

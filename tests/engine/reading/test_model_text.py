@@ -1,6 +1,6 @@
 import pytest
 
-from engine.reading.control_characters import as_one_line, without_control_characters
+from engine.reading.model_text import as_one_line, without_control_characters
 
 
 @pytest.mark.parametrize(

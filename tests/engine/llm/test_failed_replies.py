@@ -9,8 +9,8 @@ import pytest
 from aiohttp import web
 
 from engine.llm.journal import ResponseJournal, request_keys
+from engine.llm.replies import read_reply
 from engine.llm.retry import RetryAction, RetryPolicy
-from engine.llm.wire.replies import read_reply
 from engine.records import Completion, Outcome, Sampling
 from tests.support.fault_server import FAILED_REPLY_KINDS, FaultPlan, chat_app
 from tests.support.llm_client import SHORT_WAITS, answer, ask, client_of, texts

@@ -4,9 +4,9 @@ import pytest
 
 from engine.api_manager import Endpoint
 from engine.llm.quirks import parts_of
+from engine.llm.replies import clean, completions, read_reply, split_by_size
+from engine.llm.requests import estimate_prompt_tokens, request_body
 from engine.llm.retry import RetryAction
-from engine.llm.wire.replies import clean, completions, read_reply, split_by_size
-from engine.llm.wire.requests import estimate_prompt_tokens, request_body
 from engine.records import ChatRequest, Message, Sampling, Usage
 from tests.support.table import table
 

@@ -1,1 +1,0 @@
-"""What goes over the wire: bodies of requests and replies, and the client of HTTP."""

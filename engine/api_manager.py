@@ -227,6 +227,23 @@ class ApiManager:
         replaced = {role: {**self._entry(role), **fields} for role, fields in entries.items() if self.has(role)}
         return ApiManager(self.path, {**self._entries, **replaced}, self._environ)
 
+    def with_copies(self, copies: Mapping[str, tuple[str, Mapping[str, Any]]]) -> ApiManager:
+        """A copy with further roles.
+
+        Args:
+            copies: new role -> the role whose entry it has, and the fields that are replaced. With another model it has
+                no prices but given ones.
+        """
+        entries = dict(self._entries)
+        for new, (role, fields) in copies.items():
+            if not self.has(role):
+                raise self._no_key(role, f"{self.path} has no entry {role!r} and no entry {DEFAULT_ROLE!r}.")
+            entry = self._entry(role)
+            if fields.get("model", entry.get("model")) != entry.get("model"):
+                entry = {name: value for name, value in entry.items() if name not in ("price_in", "price_out")}
+            entries[new] = {**entry, **fields}
+        return ApiManager(self.path, entries, self._environ)
+
     def with_fields(self, fields: Mapping[str, Any]) -> ApiManager:
         """A copy with these fields replaced in every entry of the file."""
         without_key = {"api_key": ""} if "api_key_env" in fields else {}

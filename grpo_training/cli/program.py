@@ -21,6 +21,7 @@ GROUPS = {
         "critic": "fuse the generators' candidates, score, learn",
         "experience_extractor": "extract experiences again from stored rollouts",
         "gate": "test whether a library as a whole helps",
+        "compare": "say which of two prompts or models is better",
     },
     "look": {
         "show": "print the rollouts of a problem, with replies",

@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from functools import partial
-from statistics import fmean
-from typing import BinaryIO, Literal, TextIO
+from typing import Literal, TextIO
 
 from engine.api_manager import JUDGE_ROLE, ApiManager
-from engine.errors import IncompleteRunError, InputError, MissingInputError
+from engine.errors import InputError, MissingInputError
 from engine.experience.choice import LearnedExperiences
 from engine.experience.events import GateEvent
 from engine.experience.library import ExperienceLibrary
 from engine.experience.state import LibraryState, kept_text, sources_of, texts_of_sources
 from engine.llm.client import LLMClient
 from engine.records import Problem, Sampling
-from engine.statistics.group_sequential import LOOKS, Finding, GroupSequentialTest, alpha_of_test, problems_needed
+from engine.statistics.group_sequential import GroupSequentialTest, alpha_of_test, problems_needed
 from engine.storage.append_log import replacement
-from grpo_training.cli.bar import problem_bar
 from grpo_training.cli.entry import run_async
 from grpo_training.cli.settings import shown_path
 from grpo_training.cli.terminal_text import counted
-from grpo_training.evaluate.arms import (
-    JudgedSample,
-    ProblemResult,
-    frequent_fault,
-    refused_lines,
-    sum_of_costs,
-    write_samples,
-)
-from grpo_training.evaluate.sampling import evaluate_problems
+from grpo_training.evaluate.arms import refused_lines, sum_of_costs
 from grpo_training.gate.earlier import (
     dataset_hash,
     gate_before,
@@ -43,6 +31,7 @@ from grpo_training.gate.earlier import (
     tested_hash,
     tests_before,
 )
+from grpo_training.gate.looks import Arm, ask_until_clear, mean_share
 from grpo_training.gate.problems import check_number, shuffled
 from grpo_training.gate.settings import GateSettings
 from grpo_training.gate.verdicts import verdict_lines
@@ -54,10 +43,6 @@ from grpo_training.serve.endpoints import check_budget, check_endpoint, named_en
 
 _OF_DATASET = ("fields", "columns", "compare")
 """What a gate takes from the run whose library it tests if it asks the problems of the run."""
-_FEWEST = 2
-"""Complete problems without which a look has no interval."""
-_FIRST_SAMPLE = 10_000_000
-"""Samples of a gate have indices that no run uses, so that a stored answer of a run is never one of them."""
 
 
 def run_gate(settings: GateSettings, stream: TextIO) -> int:
@@ -186,12 +171,31 @@ async def gate(
     judge_role = manager.role_of(JUDGE_ROLE, settings.role)
     place = settings.cache_dir / f"{settings.role}_gate_{len(gates_of(library)) + 1}.samples.jsonl"
     with replacement(place) as file:
-        finding, asked_pairs, looks = await _looks(settings, client, state, problems, test, judge_role, stream, file)
+        asked = await ask_until_clear(
+            client,
+            (
+                Arm("with", settings.role, settings.prompts, LearnedExperiences(state, without_own=True)),
+                Arm("without", settings.role, settings.prompts),
+            ),
+            problems,
+            test,
+            Sampling(
+                temperature=settings.temperature,
+                top_p=settings.top_p,
+                max_tokens=settings.max_tokens,
+                seed=settings.seed,
+            ),
+            stream,
+            file,
+            judge_role=judge_role,
+            what="prompts, with and without the library",
+            asks_all=settings.ask_all,
+        )
+    finding, (with_it, without) = asked.finding, zip(*asked.complete, strict=True)
     verdict: Literal["adopted", "rejected", "not_proven"] = "not_proven"
     if finding.verdict in ("better", "worse"):
         verdict = "adopted" if finding.verdict == "better" else "rejected"
-    results = [pair for pair in asked_pairs if _is_complete(pair)]
-    tokens = [sum(one.prompt_tokens + one.completion_tokens for one in arm) for arm in zip(*results, strict=True)]
+    arms = [result for pair in asked.pairs for result in pair]
     next_alpha = alpha_of_test(before + (2 if earlier is None else 1)) / tests  # of another gate on these problems
     event = GateEvent(
         at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -202,26 +206,30 @@ async def gate(
         high=round(min(finding.high, 1.0), 4),
         problems=finding.problems,
         of=len(problems),
-        open=len(asked_pairs) - len(results),
+        open=len(asked.pairs) - len(asked.complete),
         own=own,
         samples=samples,
         alpha=round(test.alpha, 6),
-        looks=looks,
+        looks=asked.looks,
         dataset=dataset_hash(problems),
         problem_hashes=problem_hashes(problems),
         sampling=sampling_hash(settings),
         tested=tested_hash(state),
         model=model,
-        right_with=round(fmean(_share(with_it) for with_it, _ in results), 4),
-        right_without=round(fmean(_share(without) for _, without in results), 4),
-        tokens=sum(tokens),
-        tokens_ratio=round(tokens[0] / tokens[1], 3) if tokens[1] else None,
-        cost_usd=sum_of_costs([one.cost_usd for pair in asked_pairs for one in pair]),
+        right_with=round(mean_share(with_it), 4),
+        right_without=round(mean_share(without), 4),
+        tokens=sum(asked.tokens),
+        tokens_ratio=asked.tokens_ratio,
+        cost_usd=sum_of_costs([result.cost_usd for result in arms]),
         needed=problems_needed(finding.variance, alpha=next_alpha) if verdict == "not_proven" else None,
     )
     library.record_gate(event)
-    refused = refused_lines([one for pair in asked_pairs for one in pair])
-    print("\n".join([*verdict_lines(event), *refused]), f"Each answer is in {shown_path(place)}", sep="\n", file=stream)
+    print(
+        "\n".join([*verdict_lines(event), *refused_lines(arms)]),
+        f"Each answer is in {shown_path(place)}",
+        sep="\n",
+        file=stream,
+    )
     return event
 
 
@@ -271,91 +279,10 @@ def _introduction(
     return remarks
 
 
-async def _looks(
-    settings: GateSettings,
-    client: LLMClient,
-    state: LibraryState,
-    problems: Sequence[Problem],
-    test: GroupSequentialTest,
-    judge_role: str,
-    stream: TextIO,
-    file: BinaryIO,
-) -> tuple[Finding, list[tuple[ProblemResult, ProblemResult]], int]:
-    """Ask until a look decides, and write each answer.
-
-    Returns:
-        the finding, the result of each problem with and without the library, and the number of looks. Problems whose
-        requests alone failed count in no look.
-    """
-    sampling = Sampling(
-        temperature=settings.temperature, top_p=settings.top_p, max_tokens=settings.max_tokens, seed=settings.seed
-    )
-    experiences = LearnedExperiences(state, without_own=True)
-    results: list[tuple[ProblemResult, ProblemResult]] = []
-    for look, count in enumerate(test.looks, 1):
-        batch = problems[len(results) : count]
-        with problem_bar(2 * len(batch), f"look {look} of {LOOKS}", "prompts, with and without the library") as done:
-
-            def judged(arm: str, result: ProblemResult, samples: Sequence[JudgedSample]) -> None:
-                write_samples(file, settings.role, arm, result, samples)
-                done()
-
-            arms = await asyncio.gather(
-                *(
-                    evaluate_problems(
-                        client,
-                        settings.role,
-                        batch,
-                        samples=test.samples,
-                        sampling=sampling,
-                        first_sample=_FIRST_SAMPLE,
-                        style=settings.prompts,
-                        experiences=arm,
-                        judged=partial(judged, name),
-                        judge_role=judge_role,
-                    )
-                    for name, arm in (("with", experiences), ("without", ()))
-                )
-            )
-        results += zip(*arms, strict=True)
-        left_out = [pair for pair in results if not _is_complete(pair)]
-        failed = [pair for pair in left_out if not all(one.is_complete or one.refused for one in pair)]
-        is_last, is_usable = look == LOOKS, count - len(left_out) >= _FEWEST
-        if failed or (is_last and not is_usable):
-            raise IncompleteRunError(
-                f"{len(left_out)} problems have no verdict, so that they cannot be compared",
-                why=f"{frequent_fault([*arms[0], *arms[1]])}Their requests failed, or an answer could not be checked.",
-                fix="Run the same command again: stored answers are reused.",
-            )
-        if not is_usable:
-            continue
-        differences = [_share(with_it) - _share(without) for with_it, without in filter(_is_complete, results)]
-        finding = test.look(look, differences)
-        print(
-            f"  after {len(differences)} problems: {100 * finding.mean:+z.1f} points "
-            f"({100 * max(finding.low, -1.0):+z.1f} to {100 * min(finding.high, 1.0):+z.1f})",
-            file=stream,
-            flush=True,
-        )
-        if is_last or (finding.verdict is not None and not settings.ask_all):
-            return finding, results, look
-    raise AssertionError("the last look always decides")
-
-
 def _own(problems: Sequence[Problem], state: LibraryState) -> int:
     ids = set[str]().union(*map(sources_of, state.texts))
     texts = set[str]().union(*map(texts_of_sources, state.texts))
     return sum(problem.id in ids or kept_text(problem) in texts for problem in problems)
-
-
-def _is_complete(pair: tuple[ProblemResult, ProblemResult]) -> bool:
-    return all(one.is_complete for one in pair)
-
-
-def _share(result: ProblemResult) -> float:
-    """The share of right answers to a problem, of which all have a verdict."""
-    judged, right = result.counts
-    return right / judged
 
 
 def _listed(numbers: Sequence[int]) -> str:

@@ -75,8 +75,8 @@ class Improved:
     def __init__(self, result: Result, experiences: Sequence[Experience]) -> None:
         self.result, self.experiences = result, tuple(experiences)
         self._task: Task = load_task(result.task)
-        state = LibraryState(self.experiences, {}, len(self.experiences) + 1, choice=result.choice)
-        self._chosen = LearnedExperiences(state)
+        self._state = LibraryState(self.experiences, {}, len(self.experiences) + 1, choice=result.choice)
+        self._chosen = LearnedExperiences(self._state)
 
     @classmethod
     def load(cls, folder: Path | str) -> Improved:
@@ -101,6 +101,10 @@ class Improved:
             ) from None
         except (ValidationError, ValueError, TypeError) as error:
             raise InputError(f"Cannot read {folder}", why=str(error)[:300]) from None
+
+    def tested(self) -> LearnedExperiences:
+        """The experiences for a test: a problem is asked without those that were learned from it."""
+        return LearnedExperiences(self._state, without_own=True)
 
     def messages(self, question: str | Mapping[str, Any]) -> list[dict[str, str]]:
         """The messages of a chat request for a question.

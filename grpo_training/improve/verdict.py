@@ -9,7 +9,7 @@ from grpo_training.cli.terminal_text import counted
 from grpo_training.experiences.descriptions import points
 
 _DIGITS = 2
-"""After the point, of the percentages that a gate stores."""
+"""After the point, at most."""
 
 
 def sentence(event: GateEvent | None, experiences: int, spent: str, none_right: str = "") -> str:
@@ -34,13 +34,13 @@ def sentence(event: GateEvent | None, experiences: int, spent: str, none_right: 
             "No improvement could be shown: nothing was learned, as the answers of a problem did not differ or the "
             f"analyst proposed nothing that could be used (a larger model can be the analyst of --api-config){cost}."
         )
-    interval = f"{_level(event.alpha)} interval {points(event.low)} to {points(event.high)}"
+    interval = f"{level(event.alpha)} interval {points(event.low)} to {points(event.high)}"
     if event.verdict == "not_proven":
         more = max(0, (event.needed or 0) - event.of)
         needed = f"; about {more} more problems would be needed to see 10 points" if more else ""
         return f"No improvement could be shown ({points(event.mean)} points, {interval}){needed}{cost}."
     kind = "new problems" if not event.own else "problems, each asked without what was learned from it,"
-    with_it, without, difference = _compared(event)
+    with_it, without, difference = compared_shares(event.right_with, event.right_without, event.mean)
     ratio = "" if event.tokens_ratio is None else f", at {event.tokens_ratio:.1f} times the tokens"
     found = f"{event.problems} {kind} are right, without {without}: {difference} points ({interval}){ratio}"
     if event.verdict == "rejected":
@@ -73,22 +73,21 @@ def spending(tokens: int, cost_usd: float | None) -> str:
     return f"{tokens:,} tokens were spent" if cost_usd is None else f"{cost_usd:.2f} USD were spent"
 
 
-def _compared(event: GateEvent) -> tuple[str, str, str]:
-    """The shares with and without the library and their difference, in the fewest digits that agree.
+def compared_shares(first: float | None, second: float | None, mean: float) -> tuple[str, str, str]:
+    """Two shares and their difference, in the fewest digits that agree; "?" for shares that are not known.
 
     Rounded one by one, 88.7 % and 26.4 % would be 89 % and 26 % with a difference of +62 points. Digits are added until
-    the difference of the printed shares is the rounded difference. The stored shares have two.
+    the difference of the printed shares is the rounded difference.
     """
-    with_it, without = event.right_with, event.right_without
-    if with_it is None or without is None:
-        return "?", "?", points(event.mean)
+    if first is None or second is None:
+        return "?", "?", points(mean)
     for digits in range(_DIGITS + 1):
-        shown = [Decimal(f"{100 * share:.{digits}f}") for share in (with_it, without, event.mean)]
+        shown = [Decimal(f"{100 * share:.{digits}f}") for share in (first, second, mean)]
         if shown[0] - shown[1] == shown[2]:
             break
     return f"{shown[0]} %", f"{shown[1]} %", f"{(shown[0] - shown[1]).normalize():+f}"
 
 
-def _level(alpha: float) -> str:
+def level(alpha: float) -> str:
     """The level of an interval. Two digits of alpha are kept, so that a small one does not give 100 %."""
     return f"{100 - float(f'{100 * alpha:.2g}'):.9g} %"

@@ -1,0 +1,1 @@
+"""Compare two prompts, models or libraries on the same problems."""

@@ -1,0 +1,208 @@
+"""Answer problems in two ways, and say which is better."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TextIO
+
+from agents.generator import generator_messages
+from engine.api_manager import JUDGE_ROLE, ApiManager
+from engine.experience.choice import experiences_for
+from engine.records import Problem, Record, Sampling
+from engine.statistics.group_sequential import GroupSequentialTest, alpha_of_test, problems_needed
+from engine.storage.append_log import replacement
+from engine.tasks.registry import task_named
+from grpo_training.cli.entry import run_async
+from grpo_training.cli.settings import shown_path
+from grpo_training.compare.settings import ARMS, CompareSettings
+from grpo_training.compare.verdict import Comparison, lines
+from grpo_training.evaluate.arms import refused_lines, sum_of_costs
+from grpo_training.gate.earlier import problem_hashes
+from grpo_training.gate.looks import Arm, ask_until_clear, mean_share
+from grpo_training.gate.problems import check_number, few, shuffled
+from grpo_training.improve.improved import Improved
+from grpo_training.runs.folder import automatic_name, run_folder
+from grpo_training.runs.problems import read_problems, remarks_on, without_duplicates
+from grpo_training.serve.endpoints import check_budget, check_endpoint, open_client, open_endpoints
+
+_NOT_PROVEN = 3
+
+
+class _Kept(Record):
+    """A comparison as a run keeps it, so that it is not asked again and later ones are stricter."""
+
+    asked: str
+    problem_hashes: list[str]
+    result: Comparison
+
+
+def run_compare(settings: CompareSettings, stream: TextIO) -> int:
+    """Compare A and B; the exit code.
+
+    Raises:
+        InputError: the problems or what was learned cannot be read, or there are too few problems.
+        IncompleteRunError: some answers are missing.
+        ScaffoldError: from the client.
+    """
+    for role in ARMS:
+        check_endpoint(settings, role)
+    arms = tuple(_arm(settings, role) for role in ARMS)
+    read = read_problems(settings)
+    problems = without_duplicates(read.problems)
+    check_number(problems, settings.dataset)
+    remarks = remarks_on(problems)
+    print(*filter(None, [read.note, *remarks]), sep="\n", file=stream)
+    problems = shuffled(problems, settings.seed)
+    manager = settings.load_endpoints()
+    run = run_folder(settings.run or "compare-" + automatic_name(settings.dataset, manager.endpoint("b").model)[:90])
+    settings = settings.model_copy(update={"run": run.name, "cache_dir": run.cache})
+    result = _compared(settings, manager, arms, problems, run.folder, stream)
+    print(*lines(result, settings.dataset), sep="\n", file=stream)
+    is_proven = result.verdict == "better"
+    return _NOT_PROVEN if settings.fail_unless_proven and not is_proven else 0
+
+
+def _arm(settings: CompareSettings, role: str) -> Arm:
+    """One way of asking.
+
+    Raises:
+        MissingInputError, InputError: what was learned cannot be read.
+    """
+    learned, prompt = (getattr(settings, f"{name}_{role}") for name in ("improved", "prompt"))
+    if learned is None:
+        return Arm(role, role, prompt or settings.prompts)
+    folder = Path(learned)
+    improved = Improved.load(folder if folder.is_dir() else run_folder(learned).folder / "improved")
+    return Arm(role, role, improved.result.prompts, improved.tested())
+
+
+def _compared(
+    settings: CompareSettings,
+    manager: ApiManager,
+    arms: Sequence[Arm],
+    problems: Sequence[Problem],
+    folder: Path,
+    stream: TextIO,
+) -> Comparison:
+    """The result, that of an earlier start if nothing has changed."""
+    samples = settings.samples or (8 if few(problems) else 4)
+    asked, hashes = _asked(settings, manager, arms, problems, samples), problem_hashes(problems)
+    log = folder / "comparisons.jsonl"
+    kept = [_Kept.model_validate_json(line) for line in log.read_text().splitlines()] if log.exists() else []
+    same = next((one for one in reversed(kept) if one.asked == asked), None)
+    has_more = same is not None and settings.ask_all and same.result.problems + same.result.open < same.result.of
+    if same is not None and not has_more and not same.result.open:
+        print("This was compared before; nothing is asked.", file=stream)
+        return same.result
+    others = {one.asked for one in kept if not set(hashes).isdisjoint(one.problem_hashes)} - {asked}
+    test = GroupSequentialTest(len(problems), samples, alpha_of_test(len(others) + 1))
+    print(
+        f"A: {_described(manager, arms[0])}\nB: {_described(manager, arms[1])}\n"
+        f"{len(problems)} problems, {samples} answers each way: at most {2 * samples * len(problems):,} answers.",
+        file=stream,
+        flush=True,
+    )
+    if others:
+        print(
+            f"Earlier comparisons on some of these problems: {len(others)}. This one may be wrong with a probability "
+            f"of {test.alpha:.2g} only, so that its interval is wider.",
+            file=stream,
+        )
+    with open_endpoints(settings) as served:
+        for role in ARMS:
+            check_budget(settings, served, role)
+        place = folder / f"comparison_{len(kept) + 1}.samples.jsonl"
+        result = run_async(_ask(settings, served, arms, problems, test, place, stream))
+    new = _Kept(asked=asked, problem_hashes=hashes, result=result)
+    with replacement(log) as file:
+        file.write("".join(f"{one.model_dump_json()}\n" for one in (*kept, new)).encode())
+    return result
+
+
+async def _ask(
+    settings: CompareSettings,
+    manager: ApiManager,
+    arms: Sequence[Arm],
+    problems: Sequence[Problem],
+    test: GroupSequentialTest,
+    place: Path,
+    stream: TextIO,
+) -> Comparison:
+    sampling = Sampling(
+        temperature=settings.temperature, top_p=settings.top_p, max_tokens=settings.max_tokens, seed=settings.seed
+    )
+    margin = 0.0 if settings.margin is None else settings.margin / 100
+    async with open_client(settings, manager) as client:
+        with replacement(place) as file:
+            asked = await ask_until_clear(
+                client,
+                (arms[1], arms[0]),
+                problems,
+                test,
+                sampling,
+                stream,
+                file,
+                judge_role=manager.role_of(JUDGE_ROLE, arms[0].role),
+                what="prompts of A and B",
+                asks_all=settings.ask_all,
+                margin=margin,
+            )
+    finding, (of_b, of_a) = asked.finding, zip(*asked.complete, strict=True)
+    both = [result for pair in asked.pairs for result in pair]
+    print(*refused_lines(both), f"Each answer is in {shown_path(place)}", sep="\n", file=stream)
+    costs = [sum_of_costs([pair[index].cost_usd for pair in asked.pairs]) for index in (0, 1)]
+    return Comparison(
+        a=_described(manager, arms[0]),
+        b=_described(manager, arms[1]),
+        model_b=manager.endpoint("b").model,
+        margin=settings.margin,
+        verdict=finding.verdict or "not_proven",
+        right_a=mean_share(of_a),
+        right_b=mean_share(of_b),
+        mean=finding.mean,
+        low=max(finding.low, -1.0),
+        high=min(finding.high, 1.0),
+        alpha=test.alpha,
+        problems=finding.problems,
+        of=len(problems),
+        open=len(asked.pairs) - len(asked.complete),
+        samples=test.samples,
+        tokens=sum(asked.tokens),
+        tokens_ratio=asked.tokens_ratio,
+        cost_usd=sum_of_costs(costs),
+        cost_ratio=costs[0] / costs[1] if costs[0] is not None and costs[1] else None,
+        needed=problems_needed(finding.variance, effect=margin or 0.1, alpha=test.alpha),
+    )
+
+
+def _described(manager: ApiManager, arm: Arm) -> str:
+    learned = "" if arm.experiences == () else ", with what was learned"
+    return f"{manager.endpoint(arm.role).model}, prompt {arm.style}{learned}"
+
+
+def _asked(
+    settings: CompareSettings, manager: ApiManager, arms: Sequence[Arm], problems: Sequence[Problem], samples: int
+) -> str:
+    """Hash of all that is asked, and of the question about it."""
+    digest = hashlib.sha256()
+    how: list[object] = [
+        settings.margin,
+        samples,
+        settings.temperature,
+        settings.top_p,
+        settings.max_tokens,
+        settings.seed,
+    ]
+    endpoints = [manager.endpoint(arm.role) for arm in arms]
+    how += [[endpoint.model, endpoint.shown_extra_body] for endpoint in endpoints]
+    if len({endpoint.shown_url for endpoint in endpoints}) > 1:  # else a server may move
+        how += [endpoint.shown_url for endpoint in endpoints]
+    digest.update(json.dumps(how).encode())
+    for problem in problems:
+        for arm in arms:
+            task, experiences = task_named(problem.task), experiences_for(problem, arm.experiences)
+            digest.update(repr((problem.answer, generator_messages(task, problem, experiences, arm.style))).encode())
+    return digest.hexdigest()[:16]

@@ -26,6 +26,7 @@ from engine.reading.masking import (
 )
 from engine.storage.data_folders import shipped_file
 
+PRICES = ("price_in", "price_out", "price_cached")
 _LARGEST = 10**9
 """Larger limits and times are mistakes; some do not fit into SQLite's integers."""
 
@@ -59,6 +60,7 @@ class Endpoint(BaseModel):
         tpm: tokens per minute of one process; None: unlimited.
         price_in: USD per million prompt tokens; None: unknown.
         price_out: USD per million completion tokens; None: unknown.
+        price_cached: USD per million prompt tokens that the server had in its cache; None: as other prompt tokens.
         extra_body: further fields of the request body, sent unchanged.
         timeout_s: timeout of one attempt in seconds.
         never_send: optional parameters that the endpoint handles wrongly without an error: ``n``, ``seed``,
@@ -76,6 +78,7 @@ class Endpoint(BaseModel):
     tpm: int | None = Field(default=None, ge=1, le=_LARGEST)
     price_in: float | None = Field(default=None, ge=0)
     price_out: float | None = Field(default=None, ge=0)
+    price_cached: float | None = Field(default=None, ge=0)
     extra_body: dict[str, Any] = Field(default_factory=dict)
     timeout_s: float = Field(default=600.0, gt=0, le=_LARGEST)
     never_send: tuple[Literal["n", "seed", "response_format", "logprobs", "return_token_ids", "max_tokens"], ...] = ()
@@ -108,11 +111,19 @@ class Endpoint(BaseModel):
             raise ValueError("must be printable ASCII without spaces (a line break or a typographic dash?)")
         return value
 
-    def cost_usd(self, prompt_tokens: int, completion_tokens: int) -> float | None:
-        """The cost of these tokens in USD; None if a price is not configured."""
+    def cost_usd(self, prompt_tokens: int, completion_tokens: int, cached_tokens: int = 0) -> float | None:
+        """The cost of these tokens in USD; None if a price is not configured.
+
+        Args:
+            prompt_tokens: of the prompt, those from a cache included.
+            completion_tokens: of the reply.
+            cached_tokens: of the prompt, that the server had in its cache.
+        """
         if self.price_in is None or self.price_out is None:
             return None
-        return (prompt_tokens * self.price_in + completion_tokens * self.price_out) / 1e6
+        cached = self.price_in if self.price_cached is None else self.price_cached
+        of_prompt = (prompt_tokens - cached_tokens) * self.price_in + cached_tokens * cached
+        return (of_prompt + completion_tokens * self.price_out) / 1e6
 
     @cached_property
     def mask(self) -> Mask:
@@ -240,7 +251,7 @@ class ApiManager:
                 raise self._no_key(role, f"{self.path} has no entry {role!r} and no entry {DEFAULT_ROLE!r}.")
             entry = self._entry(role)
             if fields.get("model", entry.get("model")) != entry.get("model"):
-                entry = {name: value for name, value in entry.items() if name not in ("price_in", "price_out")}
+                entry = {name: value for name, value in entry.items() if name not in PRICES}
             entries[new] = {**entry, **fields}
         return ApiManager(self.path, entries, self._environ)
 
@@ -308,7 +319,7 @@ class ApiManager:
         if "api_key" in own or "api_key_env" in own:
             dropped |= {"api_key", "api_key_env"}
         if own.get("model", default.get("model")) != default.get("model"):
-            dropped |= {"price_in", "price_out"}
+            dropped |= set(PRICES)
         return {name: value for name, value in default.items() if name not in dropped} | dict(own)
 
     def _no_key(self, role: str, why: str) -> ConfigurationError:

@@ -16,11 +16,13 @@ from engine.errors import BudgetExceededError, ConfigurationError
 class Spent:
     """Tokens and cost of the requests for one purpose.
 
-    ``estimated`` counts the replies without usage: their tokens are the most that they may have used.
+    ``cached_tokens`` are the prompt tokens that servers had in their caches. ``estimated`` counts the replies without
+    usage: their tokens are the most that they may have used.
     """
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    cached_tokens: int = 0
     cost_usd: float | None = None
     estimated: int = 0
 
@@ -31,10 +33,19 @@ class Spent:
             return ""
         return f"; an estimate, at the most, as {self.estimated:,} of the replies came without usage"
 
-    def add(self, prompt_tokens: int, completion_tokens: int, cost_usd: float | None, *, estimated: int = 0) -> None:
+    def add(
+        self,
+        prompt_tokens: int,
+        completion_tokens: int,
+        cost_usd: float | None,
+        *,
+        cached_tokens: int = 0,
+        estimated: int = 0,
+    ) -> None:
         """Add attempts; ``cost_usd`` is None without prices."""
         self.prompt_tokens += prompt_tokens
         self.completion_tokens += completion_tokens
+        self.cached_tokens += cached_tokens
         self.estimated += estimated
         if cost_usd is not None:
             self.cost_usd = cost_usd + (self.cost_usd or 0.0)

@@ -119,13 +119,14 @@ def read_reply(
     if not any(choices[:count]):
         return bad(_retry("wrong_schema", "none of the choices can be read or is finished"), may_be_billed=False)
     cached = _count(_object(usage, "prompt_tokens_details"), "cached_tokens")
+    cached = min(cached or _count(usage, "prompt_cache_hit_tokens"), prompt_tokens)
     model = payload.get("model")
     return ChatResponse(
         tuple(choices),
         clean(model)[:_MOST_OF_A_NAME] if isinstance(model, str) else "",
         prompt_tokens,
         completion_tokens,
-        cached or _count(usage, "prompt_cache_hit_tokens"),
+        cached,
     )
 
 
@@ -155,6 +156,7 @@ def completions(
             continue
         first = not any(result)
         prompt = response.prompt_tokens + wasted.prompt_tokens if first else 0
+        cached = response.cached_tokens if first else 0
         spent = tokens + wasted.completion_tokens if first else tokens
         result.append(
             Completion(
@@ -162,9 +164,9 @@ def completions(
                 usage=Usage(
                     prompt_tokens=prompt,
                     completion_tokens=spent,
-                    cached_tokens=response.cached_tokens if first else 0,
+                    cached_tokens=cached,
                     attempts=attempts,
-                    cost_usd=endpoint.cost_usd(prompt, spent),
+                    cost_usd=endpoint.cost_usd(prompt, spent, cached),
                 ),
                 model=response.model or endpoint.model,
                 latency_s=latency_s,

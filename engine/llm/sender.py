@@ -195,25 +195,26 @@ class RequestSender:
         connection, endpoint, count = call.connection, call.endpoint, len(call.samples)
         names = call.parameters
         # Work whose usage is not known is not free, nor is an attempt that is cancelled: the server has received it.
-        used = most
+        used, cached = most, 0
         try:
             self.cancel_scope.check()
             result = await self._post(call, names)
             reported = (result.prompt_tokens, result.completion_tokens)
             if any(reported) or not (isinstance(result, ChatResponse) or result.may_be_billed):
                 used = reported
-            self._count(call, result, used)
+            cached = result.cached_tokens if isinstance(result, ChatResponse) else 0
+            self._count(call, result, used, cached)
             if isinstance(result, RetryDecision):
                 result = self._record_failure(call, result)
             else:
                 connection.record_reply(result, names, count)
                 self.trouble.check_reply(endpoint, result, least_prompt_tokens(call.request))
         except Exception:
-            used = (0, 0)
+            used, cached = (0, 0), 0
             raise
         finally:
             connection.release(use, sum(used))
-            self.budget.settle(hold, sum(used), endpoint.cost_usd(*used))
+            self.budget.settle(hold, sum(used), endpoint.cost_usd(*used, cached))
         return result if isinstance(result, RetryDecision) else await self._store(call, result)
 
     async def _post(self, call: _Call, names: frozenset[str]) -> ChatResponse | RetryDecision:
@@ -327,13 +328,14 @@ class RequestSender:
             raise self.cancel_scope.cancel(fatal_error(call.endpoint, decision, self.config_path))
         return False
 
-    def _count(self, call: _Call, result: ChatResponse | RetryDecision, used: tuple[int, int]) -> None:
+    def _count(self, call: _Call, result: ChatResponse | RetryDecision, used: tuple[int, int], cached: int) -> None:
         """Add the tokens and the cost of an attempt to the totals; of a reply without usage what the budget counts."""
         reported = (result.prompt_tokens, result.completion_tokens)
         is_estimated = isinstance(result, ChatResponse) and not any(reported)
         counted = used if is_estimated else reported
         for spent in (self.tally, self.tally.by_purpose.setdefault(call.request.purpose, Spent())):
-            spent.add(*counted, call.endpoint.cost_usd(*counted), estimated=int(is_estimated))
+            cost_usd = call.endpoint.cost_usd(*counted, cached)
+            spent.add(*counted, cost_usd, cached_tokens=cached, estimated=int(is_estimated))
 
     async def _store(self, call: _Call, response: ChatResponse) -> dict[str, Reply]:
         """Store the completions of a reply in the journal, then return them.

@@ -355,7 +355,8 @@ def _print_unbroken(rows: Sequence[tuple[str, str]], stream: Any) -> None:
 
 
 def _used(spent: Spent) -> str:
-    return f"{spent.prompt_tokens:,} tokens in, {spent.completion_tokens:,} out"
+    cached = f" ({spent.cached_tokens / spent.prompt_tokens:.0%} cached)" if spent.cached_tokens else ""
+    return f"{spent.prompt_tokens:,} tokens in{cached}, {spent.completion_tokens:,} out"
 
 
 def _spending(counters: Counters) -> list[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TextI
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from engine.api_manager import DEFAULT_ROLE, ApiManager
+from engine.api_manager import DEFAULT_ROLE, PRICES, ApiManager
 from engine.errors import ConfigurationError, MissingInputError
 from engine.llm.budget import Budget
 from grpo_training.cli.settings import POCKET_MODEL, WORKING_DIR, Common, Positive, Settings
@@ -40,7 +40,7 @@ PROMPTS_HELP = (
 HOW_ASKED = ("prompts", "temperature", "top_p", "max_tokens")
 """Settings in which answers may differ from those that experiences were learned from."""
 
-ENDPOINT_FIELDS = ("base_url", "model", "api_key_env", "api_config", "price_in", "price_out")
+ENDPOINT_FIELDS = ("base_url", "model", "api_key_env", "api_config", *PRICES)
 
 
 class EndpointSettings(Settings):
@@ -60,6 +60,9 @@ class EndpointSettings(Settings):
     )
     price_in: float | None = Field(None, ge=0, description="USD per million prompt tokens, for all roles")
     price_out: float | None = Field(None, ge=0, description="USD per million completion tokens, for all roles")
+    price_cached: float | None = Field(
+        None, ge=0, description="USD per million prompt tokens from the server's cache (default: as --price-in)"
+    )
 
     @field_validator("base_url")
     @classmethod
@@ -78,7 +81,7 @@ class EndpointSettings(Settings):
         Raises:
             MissingInputError, ConfigurationError: as :meth:`ApiManager.load`.
         """
-        given: dict[str, Any] = {"price_in": self.price_in, "price_out": self.price_out}
+        given: dict[str, Any] = {name: getattr(self, name) for name in PRICES}
         if self.base_url is not None and self.model is not None:
             manager = ApiManager.for_one_endpoint(self.base_url, self.model, self.api_key_env)
         else:
@@ -101,7 +104,7 @@ class DryRunSettings(EndpointSettings):
         try:
             return super().load_endpoints().without_keys()
         except MissingInputError:
-            prices = {"price_in": self.price_in, "price_out": self.price_out}
+            prices = {name: getattr(self, name) for name in PRICES}
             entry = {"api_key": "EMPTY", "base_url": "http://localhost/v1", "model": "model", **prices}
             return ApiManager(self.api_config, {DEFAULT_ROLE: entry})
 

@@ -10,8 +10,9 @@ import hashlib
 import json
 import threading
 import warnings
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from aiohttp import web
 
@@ -260,6 +261,7 @@ def chat_app(
     reply_fields: Callable[[dict, int], dict] | None = None,
     refuse: Callable[[dict], tuple[int, object] | None] | None = None,
     prompt_tokens: Callable[[dict], int] = lambda body: 11,
+    usage: Mapping[str, object] = MappingProxyType({}),
     faults: FaultPlan | None = None,
 ) -> web.Application:
     """A model server: ``/v1/chat/completions`` and ``/v1/models``.
@@ -274,6 +276,7 @@ def chat_app(
         reply_fields: further fields of a choice, such as ``token_ids``.
         refuse: the status and the body with which a request is refused; None: it is answered.
         prompt_tokens: what the usage of a reply says.
+        usage: further fields of the usage.
         faults: faults to inject.
 
     ``app["seen"]`` lists the requests that reached the handler, as :class:`Seen`.
@@ -298,6 +301,7 @@ def chat_app(
         count = 1 if ignores_n else body.get("n", 1)
         choices = [(answer(body, first + place), "stop") for place in range(count)]
         payload = _completion(body["model"], choices, prompt_tokens(body), sum(len(text) for text, _ in choices))
+        payload["usage"] |= usage
         if reply_fields is not None:
             for place, choice in enumerate(payload["choices"]):
                 choice.update(reply_fields(body, first + place))

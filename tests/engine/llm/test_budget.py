@@ -95,6 +95,19 @@ async def test_a_limit_is_never_exceeded_under_load():
     assert 4900 < max(passed) <= 5000
 
 
+@pytest.mark.parametrize(("price_cached", "cost"), [(0.25, 8 * 1 + 3 * 0.25 + 2 * 2), (None, 11 * 1 + 2 * 2)])
+async def test_prompt_tokens_from_a_cache_have_their_own_price(price_cached, cost):
+    app = chat_app(lambda body, index: "ok", usage={"prompt_tokens_details": {"cached_tokens": 3}})
+    prices = {"price_in": 1, "price_out": 2, "price_cached": price_cached}
+    budget = Budget(usd=1)
+    async with client_of(app, endpoint=prices, budget=budget) as client:
+        [reply] = await client.sample(ask("a", sampling=Sampling(max_tokens=20)), [0])
+        assert client.counters.cached_tokens == 3
+        assert client.counters.cost_usd == pytest.approx(cost / 1e6)
+    assert reply.completion.usage.cost_usd == pytest.approx(cost / 1e6)
+    assert budget.spent_usd == pytest.approx(cost / 1e6)
+
+
 UNREADABLE = ("stall", "reset", "cut_off", "truncated", "empty_body", "bad_gzip", "html", "not_http", "fine")
 
 

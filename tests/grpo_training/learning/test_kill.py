@@ -126,12 +126,30 @@ def copy_of_generators(source, world):
             (here / path.name).write_bytes(path.read_bytes())
 
 
-@pytest.mark.parametrize("command", ["generator1", "critic"])
-def test_kill_nine(recorded, aime2024, tmp_path, command):
+REWARD = """
+import re
+from engine.tasks.simple import SimpleTask
+
+def score(reply, row):
+    given = re.findall(r'"final_answer": *"?([0-9]+)', reply)
+    paid = {"right": given == [str(int(row["answer"]))], "brief": 1 / (1 + len(reply) % 7)}
+    return paid, f"the final answer of this reply is {given}"
+
+TASK = SimpleTask("{problem}", score)
+"""
+
+
+@pytest.mark.parametrize(("command", "has_feedback"), [("generator1", False), ("generator1", True), ("critic", False)])
+def test_kill_nine(recorded, aime2024, tmp_path, command, has_feedback):
     files = list(recorded.values())
     dataset = ("--dataset", aime2024, "--max-problems", PROBLEMS)
     flags = ["--window", WINDOW, *(() if command == "critic" else dataset)]
+    if has_feedback:
+        (tmp_path / "reward.py").write_text(REWARD)
+        flags += ["--task", f"{tmp_path / 'reward.py'}:TASK"]
     undisturbed = undisturbed_run(tmp_path / "clean", files, aime2024, command, *flags)
+    told = [body for body in undisturbed.traffic.counts() if b"the final answer of this reply is" in body]
+    assert bool(told) == has_feedback
 
     def run_with_kills(number):
         """One run from its start to its end; how often it was killed, and whether lines were stored out of order."""
@@ -140,7 +158,7 @@ def test_kill_nine(recorded, aime2024, tmp_path, command):
             world.write_config(world.base_url, timeout_s=TIMEOUT_S)
             if command == "critic":
                 copy_of_generators(undisturbed, world)
-            rng = random.Random(f"{command} {number}")
+            rng = random.Random(f"{command} {number} {has_feedback}")
             kills = kill_at_random_moments(world, lambda: world.fork(command, *flags), rng, KILLS_OF_A_RUN)
             if len(kills) == KILLS_OF_A_RUN:
                 process = world.fork(command, *flags)

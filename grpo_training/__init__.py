@@ -15,6 +15,9 @@ if sys.argv[:1] == ["-m"]:  # the value of argv[0] while `python -m grpo_trainin
 
 if TYPE_CHECKING:
     from grpo_training.evaluate.sampling import evaluate_problems as evaluate_problems
+    from grpo_training.improve.function import Improvement as Improvement
+    from grpo_training.improve.function import improve as improve
+    from grpo_training.improve.function import improve_async as improve_async
     from grpo_training.improve.improved import Improved as Improved
     from grpo_training.teacher.functions import SYSTEM_PROMPT_UNIFIED as SYSTEM_PROMPT_UNIFIED
     from grpo_training.teacher.functions import compute_reward as compute_reward
@@ -34,6 +37,7 @@ else:
         {
             "grpo_training.train.config": "GRPOTrainingConfig load_config",
             "grpo_training.evaluate.sampling": "evaluate_problems",
+            "grpo_training.improve.function": "Improvement improve improve_async",
             "grpo_training.improve.improved": "Improved",
             "grpo_training.train.data.trl_datasets": "load_grpo_dataset",
             "grpo_training.train.run": "train_grpo",

@@ -5,8 +5,9 @@ from __future__ import annotations
 import difflib
 import functools
 import importlib
+import inspect
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -125,7 +126,27 @@ def _declared(task: str, what: str) -> Sequence[str]:
     return names
 
 
+def task_of_function(reward: Callable[..., Any]) -> Task:
+    """The task whose rewards a function computes; the problem is the question of a row. Its name is known from then on.
+
+    It takes the place of an earlier function with its name, as the function of a notebook is defined again.
+
+    Args:
+        reward: see :data:`engine.tasks.simple.reward.Reward`.
+    """
+    from engine.tasks.simple.task import SimpleTask, question_of
+
+    known = _registered.get(reward.__name__)
+    if isinstance(known, SimpleTask) and known.function is not None:
+        if known.function is reward:
+            return known
+        del _registered[known.name]
+    return _register(SimpleTask(question_of, reward), reward.__name__)
+
+
 def _register(task: object, place: str) -> Task:
+    if inspect.isfunction(task):
+        return task_of_function(task)
     if isinstance(task, type):
         name = place.rpartition(":")[2]
         raise InputError(
@@ -133,7 +154,8 @@ def _register(task: object, place: str) -> Task:
         )
     if not isinstance(task, Task):
         raise InputError(
-            f"{place} is not a task but a {type(task).__name__}", fix="Give an instance of engine.task.Task."
+            f"{place} is not a task but a {type(task).__name__}",
+            fix="Give an instance of engine.task.Task, or a reward function.",
         )
     if task.name in _TASKS or _registered.get(task.name, task) is not task:
         raise InputError(f"{place}: another task has the name {task.name!r}", fix="Give the task a name of its own.")

@@ -7,6 +7,7 @@ import functools
 import math
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager
+from pathlib import Path
 from typing import TextIO, TypeVar
 
 from agents.generator import generator_messages
@@ -59,6 +60,38 @@ def run_improve(settings: ImproveSettings, stream: TextIO) -> int:
         InputError: the problems cannot be used.
         ScaffoldError: a refusing endpoint, an exhausted budget, missing answers.
     """
+    if settings.dry_run:
+        _prepared(settings, stream)
+        return 0
+    improved, _ = improve_with(settings, stream)
+    return _NO_GAIN if settings.fail_without_gain and improved.result.verdict != "adopted" else 0
+
+
+def improve_with(settings: ImproveSettings, stream: TextIO) -> tuple[Improved, Path]:
+    """Learn, test, and write what can be used; that, and the folder of the run.
+
+    Raises:
+        InputError, ScaffoldError: as :func:`run_improve`.
+    """
+    settings, run, plan, tried = _prepared(settings, stream)
+    print(f"Run: {run.name}, in {shown_path(run.folder)}", file=stream, flush=True)
+    improved = _improve(settings, run, plan, tried, stream)
+    result = improved.result
+    print(f"\n{result.sentence}", file=stream)
+    if result.remark:
+        print(f"  {result.remark}", file=stream)
+    if left := _open_problems(settings, run):
+        print(f"  {len(left)} problems of the learning are open; the same command asks for these again:", file=stream)
+        print(*(f"    {text}" for text in left), sep="\n", file=stream)
+    _say_places(run, bool(improved.experiences), stream)
+    return improved, run.folder
+
+
+def _prepared(settings: ImproveSettings, stream: TextIO) -> tuple[ImproveSettings, RunFolder, Plan, Sequence[Problem]]:
+    """The settings that hold, the folder of the run, its plan, and the problems on which the prompt styles are tried.
+
+    Shows what will be asked, in a dry run with a prompt.
+    """
     settings = settings.for_its_model()
     run = run_folder(settings.run or automatic_name(settings.dataset, model_of(settings)))
     settings = settings.model_copy(update={"run": run.name, "cache_dir": run.cache, "experiences_dir": run.experiences})
@@ -85,18 +118,7 @@ def run_improve(settings: ImproveSettings, stream: TextIO) -> int:
         first = plan.learned_from[0]
         show_prompt(generator_messages(task_named(first.task), first, (), settings.prompts), stream)
         tell_what_is_missing(lambda: check_endpoint(settings.to_ask(), GENERATORS[0]), stream)
-        return 0
-    print(f"Run: {run.name}, in {shown_path(run.folder)}", file=stream, flush=True)
-    improved = _improve(settings, run, plan, tried, stream)
-    result = improved.result
-    print(f"\n{result.sentence}", file=stream)
-    if result.remark:
-        print(f"  {result.remark}", file=stream)
-    if left := _open_problems(settings, run):
-        print(f"  {len(left)} problems of the learning are open; the same command asks for these again:", file=stream)
-        print(*(f"    {text}" for text in left), sep="\n", file=stream)
-    _say_places(run, bool(improved.experiences), stream)
-    return _NO_GAIN if settings.fail_without_gain and result.verdict != "adopted" else 0
+    return settings, run, plan, tried
 
 
 def _say_places(run: RunFolder, has_learned: bool, stream: TextIO) -> None:

@@ -40,6 +40,7 @@ PROMPTS_HELP = (
 HOW_ASKED = ("prompts", "temperature", "top_p", "max_tokens")
 """Settings in which answers may differ from those that experiences were learned from."""
 
+_OPENAI_KEY = "OPENAI_API_KEY"
 ENDPOINT_FIELDS = ("base_url", "model", "api_key_env", "api_config", *PRICES)
 
 
@@ -78,12 +79,17 @@ class EndpointSettings(Settings):
     def load_endpoints(self) -> ApiManager:
         """The endpoints: that of ``--base-url``, or those of the file with the other flags in every entry.
 
+        Without both, a model is asked where the SDK of OpenAI would ask it: ``OPENAI_API_KEY``, ``OPENAI_BASE_URL``.
+
         Raises:
             MissingInputError, ConfigurationError: as :meth:`ApiManager.load`.
         """
         given: dict[str, Any] = {name: getattr(self, name) for name in PRICES}
         if self.base_url is not None and self.model is not None:
             manager = ApiManager.for_one_endpoint(self.base_url, self.model, self.api_key_env)
+        elif self.model is not None and os.environ.get(_OPENAI_KEY) and not self.api_config.exists():
+            url = os.environ.get("OPENAI_BASE_URL", "https://api.openai.com/v1")
+            manager = ApiManager.for_one_endpoint(url, self.model, self.api_key_env or _OPENAI_KEY)
         else:
             manager = ApiManager.load(self.api_config)
             given |= {"model": self.model, "api_key_env": self.api_key_env}

@@ -17,7 +17,7 @@ from engine.records import Candidate, Completion, Outcome, Problem
 from engine.statistics.groups import combine_rewards
 from engine.task import Measurement, Task, Teaching
 from engine.tasks.registry import task_named
-from engine.tasks.rows import ANSWER_FIELDS, problem_with_answer
+from engine.tasks.rows import ANSWER_FIELDS, TEXT_FIELDS, problem_with_answer
 from engine.tasks.simple.reward import Reward, called, fault, measure, raised
 from engine.tasks.trying import tried_before_run
 
@@ -58,6 +58,21 @@ class PlainTask(Task[str]):
         return None if truth == NO_TRUTH else f"<answer>{truth}</answer>"
 
 
+_QUESTIONS = (*TEXT_FIELDS, "input")
+
+
+def question_of(row: Mapping[str, Any]) -> str:
+    """The text of a row whose task is a reward function alone: the first of the usual fields.
+
+    Raises:
+        KeyError: it has none of them.
+    """
+    name = next((name for name in _QUESTIONS if row.get(name)), None)
+    if name is None:
+        raise KeyError(f"none of {', '.join(_QUESTIONS)}")
+    return str(row[name])
+
+
 class SimpleTask(PlainTask):
     """A task made of a prompt and a reward function.
 
@@ -94,6 +109,11 @@ class SimpleTask(PlainTask):
         self._prompt, self._reward, self._rows, self._instructions = prompt, reward, rows, instructions
         self._right = _checked_right(right, self.name, reward_weights)
         self.dataset_names = (self.name,) if rows else ()
+
+    @property
+    def function(self) -> Reward | None:
+        """The reward function, of a task that was made of nothing else; None of others."""
+        return self._reward if self._prompt is question_of else None
 
     @property
     def templates(self) -> Mapping[str, str]:

@@ -1,0 +1,148 @@
+"""``improve`` as a function: for scripts and notebooks."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import sys
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TextIO, TypeAlias
+
+from engine.errors import InputError
+from engine.storage.append_log import replace_file
+from engine.tasks.registry import task_of_function
+from grpo_training.cli.settings import as_flag
+from grpo_training.improve.improved import Improved
+from grpo_training.improve.settings import ImproveSettings
+
+
+class _Frame(Protocol):
+    """A data frame of pandas."""
+
+    def to_json(self, *, orient: str) -> str: ...
+
+
+Rows: TypeAlias = "str | Path | Iterable[Mapping[str, Any]] | _Frame"
+
+
+@dataclass(frozen=True)
+class Improvement:
+    """The result of :func:`improve`.
+
+    Args:
+        improved: the prompt with what was learned.
+        folder: of the run.
+    """
+
+    improved: Improved
+    folder: Path
+
+    @property
+    def sentence(self) -> str:
+        """The result in words."""
+        return self.improved.result.sentence
+
+    @property
+    def verdict(self) -> str:
+        """``adopted``, ``rejected``, ``not_proven``, or ``nothing_learned``."""
+        return self.improved.result.verdict
+
+
+def improve(
+    dataset: Rows, *, reward: Callable[..., Any] | None = None, stream: TextIO | None = None, **settings: Any
+) -> Improvement:
+    """Learn from problems, test what was learned, and return what can be used; as ``python -m grpo_training.improve``.
+
+    The same call again continues a run that was interrupted, and asks nothing if it is complete.
+
+    Args:
+        dataset: a file or the name of a dataset; or the rows themselves: dicts, or a data frame.
+        reward: scores an answer, given the row: see :data:`engine.tasks.simple.reward.Reward`. Without one the answers
+            of the rows are compared.
+        stream: where the progress is written; stdout by default.
+        settings: those of the command, such as ``model``, ``base_url``, ``budget_usd``, ``epochs``, ``run``.
+
+    Raises:
+        InputError: a setting or the problems cannot be used.
+        ScaffoldError: a refusing endpoint, an exhausted budget, missing answers.
+    """
+    from grpo_training.improve.run import improve_with  # most of the package
+
+    if reward is not None:
+        settings["task"] = task_of_function(reward).name
+    unknown = next((name for name in settings if name not in ImproveSettings.model_fields), None)
+    if unknown is not None:
+        raise InputError(f"improve() has no setting {unknown!r}", fix="python -m grpo_training.improve --help-all")
+    place = str(dataset) if isinstance(dataset, str | Path) else str(_written(dataset))
+    try:
+        of_run = ImproveSettings(dataset=place, **settings)
+    except ValueError as error:
+        raise InputError("A setting of improve() cannot be used", why=_reasons(error)) from None
+    if of_run.dry_run:
+        raise InputError("dry_run is a flag of the command", fix="python -m grpo_training.improve --dry-run")
+    improved, folder = _in_own_thread(lambda: improve_with(of_run, stream or sys.stdout))
+    return Improvement(improved, folder)
+
+
+async def improve_async(dataset: Rows, **arguments: Any) -> Improvement:
+    """As :func:`improve`, for programs with an event loop."""
+    return await asyncio.to_thread(improve, dataset, **arguments)
+
+
+def _written(rows: Iterable[Mapping[str, Any]] | _Frame) -> Path:
+    """The file of rows that were given; its name depends on their content, so that the same rows are the same dataset.
+
+    Raises:
+        InputError: a row is no mapping of JSON values.
+    """
+    from grpo_training.runs.folder import run_folder
+
+    given = json.loads(rows.to_json(orient="records")) if hasattr(rows, "to_json") else list(rows)
+    if not all(isinstance(row, Mapping) for row in given):
+        raise InputError("A row is not a mapping", fix='A row is a dict such as {"question": "...", "answer": "..."}.')
+    try:
+        content = "".join(json.dumps(dict(row), ensure_ascii=False) + "\n" for row in given).encode()
+    except (TypeError, ValueError) as error:
+        raise InputError("A row has a value that JSON does not know", why=str(error)) from None
+    name = f"rows-{hashlib.sha256(content).hexdigest()[:8]}"
+    path = run_folder(name).folder.parent / f"{name}.jsonl"
+    path.parent.mkdir(exist_ok=True)
+    replace_file(path, content)
+    return path
+
+
+def _reasons(error: ValueError) -> str:
+    """What pydantic has to say, as the flags of the command."""
+    errors = getattr(error, "errors", None)
+    if errors is None:
+        return str(error)
+    return "; ".join(
+        f"{as_flag('.'.join(map(str, one['loc'])))}: {one['msg']}" if one["loc"] else one["msg"] for one in errors()
+    )
+
+
+def _in_own_thread(work: Callable[[], tuple[Improved, Path]]) -> tuple[Improved, Path]:
+    """Run it here, or in a thread where an event loop is running already, as in a notebook."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return work()
+    outcome: list[tuple[Improved, Path]] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            outcome.append(work())
+        except BaseException as error:  # noqa: BLE001 - it is raised by the caller
+            errors.append(error)
+
+    thread = threading.Thread(target=run, name="improve")
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return outcome[0]

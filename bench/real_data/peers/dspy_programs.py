@@ -12,7 +12,7 @@ from typing import Any
 import dspy
 import numpy as np
 from dspy.teleprompt import BootstrapFewShotWithRandomSearch, KNNFewShot, MIPROv2
-from order import ORDER, Problem, finish, halves, is_right  # type: ignore[import-not-found]  # beside this script
+from order import ORDER, REFLECTION_TOKENS, Problem, finish, halves, is_right  # type: ignore[import-not-found]  # beside this script
 
 OPTIONS, BUDGET, THREADS = ORDER["options"], ORDER["rollouts"], ORDER["concurrency"]
 DEMOS = OPTIONS["demos"]
@@ -27,7 +27,7 @@ def language_model(phase: str, role: str) -> dspy.LM:
         api_base=f"{ORDER[phase]}/{role}/v1",
         api_key="EMPTY",
         temperature=ORDER["temperature"],
-        max_tokens=ORDER["max_tokens"],
+        max_tokens=REFLECTION_TOKENS if role == "reflection" else ORDER["max_tokens"],
         cache=False,
     )
 

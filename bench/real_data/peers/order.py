@@ -19,6 +19,8 @@ from typing import Any
 
 ORDER: dict[str, Any] = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
 Problem = dict[str, Any]
+REFLECTION_TOKENS = 1024
+"""Of a reply that proposes instructions: those of an answer are too few."""
 _seeds = itertools.count(1_000_000 * (ORDER["seed"] + 1))
 
 
@@ -31,6 +33,8 @@ def halves() -> tuple[list[Problem], list[Problem]]:
 def chat(phase: str, role: str, messages: Sequence[dict[str, str]]) -> str:
     """The content of a reply."""
     body = {key: ORDER[key] for key in ("model", "temperature", "max_tokens")}
+    if role == "reflection":
+        body["max_tokens"] = REFLECTION_TOKENS
     reply = _post(f"{ORDER[phase]}/{role}/v1/chat/completions", {**body, "messages": messages, "seed": next(_seeds)})
     return str(reply["choices"][0]["message"]["content"])
 

@@ -256,9 +256,12 @@ class ApiManager:
         return ApiManager(self.path, entries, self._environ)
 
     def with_fields(self, fields: Mapping[str, Any]) -> ApiManager:
-        """A copy with these fields replaced in every entry of the file."""
+        """A copy with these fields replaced in every entry of the file; ``extra_body`` is added to that of each."""
         without_key = {"api_key": ""} if "api_key_env" in fields else {}
+        extra = fields.get("extra_body", {})
         entries = {role: {**entry, **without_key, **fields} for role, entry in self._entries.items()}
+        if extra:
+            entries |= {role: new | {"extra_body": self._extra(role) | extra} for role, new in entries.items()}
         return ApiManager(self.path, entries, self._environ)
 
     def without_keys(self) -> ApiManager:
@@ -321,6 +324,10 @@ class ApiManager:
         if own.get("model", default.get("model")) != default.get("model"):
             dropped |= set(PRICES)
         return {name: value for name, value in default.items() if name not in dropped} | dict(own)
+
+    def _extra(self, role: str) -> dict[str, Any]:
+        extra = self._entries[role].get("extra_body")
+        return dict(extra) if isinstance(extra, dict) else {}
 
     def _no_key(self, role: str, why: str) -> ConfigurationError:
         places = '"default"' if role == DEFAULT_ROLE else f'"{role}" or to "default"'

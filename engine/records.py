@@ -114,11 +114,15 @@ class ChatRequest(Record):
 
 
 class Usage(Record):
-    """Tokens, attempts and cost of one sample; ``cost_usd`` is None if no price is configured."""
+    """Tokens, attempts and cost of one sample; ``cost_usd`` is None if no price is configured.
+
+    ``cached_tokens`` are part of the prompt tokens, ``reasoning_tokens`` of the completion tokens.
+    """
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cached_tokens: int = 0
+    reasoning_tokens: int = left_out(0)
     attempts: int = 1
     cost_usd: float | None = None
 

@@ -16,13 +16,15 @@ from engine.errors import BudgetExceededError, ConfigurationError
 class Spent:
     """Tokens and cost of the requests for one purpose.
 
-    ``cached_tokens`` are the prompt tokens that servers had in their caches. ``estimated`` counts the replies without
-    usage: their tokens are the most that they may have used.
+    ``cached_tokens`` are the prompt tokens that servers had in their caches, ``reasoning_tokens`` the completion tokens
+    of models that think before they answer. ``estimated`` counts the replies without usage: their tokens are the most
+    that they may have used.
     """
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cached_tokens: int = 0
+    reasoning_tokens: int = 0
     cost_usd: float | None = None
     estimated: int = 0
 
@@ -40,12 +42,14 @@ class Spent:
         cost_usd: float | None,
         *,
         cached_tokens: int = 0,
+        reasoning_tokens: int = 0,
         estimated: int = 0,
     ) -> None:
         """Add attempts; ``cost_usd`` is None without prices."""
         self.prompt_tokens += prompt_tokens
         self.completion_tokens += completion_tokens
         self.cached_tokens += cached_tokens
+        self.reasoning_tokens += reasoning_tokens
         self.estimated += estimated
         if cost_usd is not None:
             self.cost_usd = cost_usd + (self.cost_usd or 0.0)

@@ -56,6 +56,7 @@ class ChatResponse:
     prompt_tokens: int
     completion_tokens: int
     cached_tokens: int
+    reasoning_tokens: int
 
 
 def read_reply(
@@ -120,6 +121,7 @@ def read_reply(
         return bad(_retry("wrong_schema", "none of the choices can be read or is finished"), may_be_billed=False)
     cached = _count(_object(usage, "prompt_tokens_details"), "cached_tokens")
     cached = min(cached or _count(usage, "prompt_cache_hit_tokens"), prompt_tokens)
+    reasoning = _count(_object(usage, "completion_tokens_details"), "reasoning_tokens")
     model = payload.get("model")
     return ChatResponse(
         tuple(choices),
@@ -127,6 +129,7 @@ def read_reply(
         prompt_tokens,
         completion_tokens,
         cached,
+        min(reasoning, completion_tokens),
     )
 
 
@@ -148,9 +151,10 @@ def completions(
         wasted: tokens that the failed attempts before this one reported.
     """
     choices = (*response.choices[: len(keys)], *[None] * (len(keys) - len(response.choices)))
-    shares = split_by_size(response.completion_tokens, [choice.size if choice else 0 for choice in choices])
+    sizes = [choice.size if choice else 0 for choice in choices]
+    shares, thinking = (split_by_size(n, sizes) for n in (response.completion_tokens, response.reasoning_tokens))
     result: list[Completion | None] = []
-    for key, choice, tokens in zip(keys, choices, shares, strict=True):
+    for key, choice, tokens, reasoning in zip(keys, choices, shares, thinking, strict=True):
         if choice is None:
             result.append(None)
             continue
@@ -165,6 +169,7 @@ def completions(
                     prompt_tokens=prompt,
                     completion_tokens=spent,
                     cached_tokens=cached,
+                    reasoning_tokens=reasoning,
                     attempts=attempts,
                     cost_usd=endpoint.cost_usd(prompt, spent, cached),
                 ),

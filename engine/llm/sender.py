@@ -333,9 +333,10 @@ class RequestSender:
         reported = (result.prompt_tokens, result.completion_tokens)
         is_estimated = isinstance(result, ChatResponse) and not any(reported)
         counted = used if is_estimated else reported
+        thought = result.reasoning_tokens if isinstance(result, ChatResponse) else 0
         for spent in (self.tally, self.tally.by_purpose.setdefault(call.request.purpose, Spent())):
             cost_usd = call.endpoint.cost_usd(*counted, cached)
-            spent.add(*counted, cost_usd, cached_tokens=cached, estimated=int(is_estimated))
+            spent.add(*counted, cost_usd, cached_tokens=cached, reasoning_tokens=thought, estimated=int(is_estimated))
 
     async def _store(self, call: _Call, response: ChatResponse) -> dict[str, Reply]:
         """Store the completions of a reply in the journal, then return them.

@@ -356,7 +356,8 @@ def _print_unbroken(rows: Sequence[tuple[str, str]], stream: Any) -> None:
 
 def _used(spent: Spent) -> str:
     cached = f" ({spent.cached_tokens / spent.prompt_tokens:.0%} cached)" if spent.cached_tokens else ""
-    return f"{spent.prompt_tokens:,} tokens in{cached}, {spent.completion_tokens:,} out"
+    thought = f" ({spent.reasoning_tokens:,} of them thinking)" if spent.reasoning_tokens else ""
+    return f"{spent.prompt_tokens:,} tokens in{cached}, {spent.completion_tokens:,} out{thought}"
 
 
 def _spending(counters: Counters) -> list[str]:

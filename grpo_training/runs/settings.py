@@ -41,7 +41,7 @@ HOW_ASKED = ("prompts", "temperature", "top_p", "max_tokens")
 """Settings in which answers may differ from those that experiences were learned from."""
 
 _OPENAI_KEY = "OPENAI_API_KEY"
-ENDPOINT_FIELDS = ("base_url", "model", "api_key_env", "api_config", *PRICES)
+ENDPOINT_FIELDS = ("base_url", "model", "api_key_env", "api_config", *PRICES, "reasoning_effort")
 
 
 class EndpointSettings(Settings):
@@ -63,6 +63,10 @@ class EndpointSettings(Settings):
     price_out: float | None = Field(None, ge=0, description="USD per million completion tokens, for all roles")
     price_cached: float | None = Field(
         None, ge=0, description="USD per million prompt tokens from the server's cache (default: as --price-in)"
+    )
+
+    reasoning_effort: str | None = Field(
+        None, description="how much a reasoning model thinks, such as low or high (default: the server's)"
     )
 
     @field_validator("base_url")
@@ -93,6 +97,8 @@ class EndpointSettings(Settings):
         else:
             manager = ApiManager.load(self.api_config)
             given |= {"model": self.model, "api_key_env": self.api_key_env}
+        if self.reasoning_effort is not None:
+            given["extra_body"] = {"reasoning_effort": self.reasoning_effort}
         return manager.with_fields({name: value for name, value in given.items() if value is not None})
 
 

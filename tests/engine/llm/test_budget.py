@@ -108,6 +108,14 @@ async def test_prompt_tokens_from_a_cache_have_their_own_price(price_cached, cos
     assert budget.spent_usd == pytest.approx(cost / 1e6)
 
 
+async def test_tokens_of_thinking_are_divided_among_the_samples_and_counted():
+    app = chat_app(lambda body, index: "ok" * (1 + index), usage={"completion_tokens_details": {"reasoning_tokens": 3}})
+    async with client_of(app) as client:
+        replies = await client.sample(ask("a"), [0, 1])
+        assert client.counters.reasoning_tokens == 3
+    assert [reply.completion.usage.reasoning_tokens for reply in replies] == [1, 2]
+
+
 UNREADABLE = ("stall", "reset", "cut_off", "truncated", "empty_body", "bad_gzip", "html", "not_http", "fine")
 
 

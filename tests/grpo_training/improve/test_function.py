@@ -94,7 +94,9 @@ def test_a_reward_function_scores_the_answers_and_may_be_defined_again(server):
 def test_the_key_and_the_address_may_be_those_of_the_sdk(server, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-of-the-environment")
     monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-    result = grpo_training.improve(server.rows(range(12)), model="m", epochs=1, cases=0)
+    thinks = {"reasoning_effort": "low"}
+    result = grpo_training.improve(server.rows(range(12)), model="m", epochs=1, cases=0, **thinks)
+    assert all(seen.body["reasoning_effort"] == "low" for seen in server.seen)
     assert result.improved.result.model == "m"
     monkeypatch.delenv("OPENAI_API_KEY")
     with pytest.raises(MissingInputError, match="API configuration not found"):

@@ -13,13 +13,15 @@ from engine.storage.json_forms import SPLITS, names_are_there
 from engine.storage.json_lines import MAX_LINE_BYTES
 from engine.storage.json_rows import begins_as_json, json_rows
 from engine.storage.parquet_rows import parquet_rows
+from engine.storage.promptfoo import promptfoo_rows
 from engine.storage.source_files import SourceFile, file_errors
 from engine.storage.table_rows import CsvRow, Table
 
 __all__ = ["MAX_LINE_BYTES", "SUFFIXES", "CsvRow", "DataFile", "file_rows", "open_data_file", "split_files"]
 
 _FORMS = (".jsonl", ".json", ".csv", ".tsv", ".txt", ".parquet")
-SUFFIXES = (*_FORMS, *(f"{form}.gz" for form in _FORMS))
+_YAML = (".yaml", ".yml")
+SUFFIXES = (*_FORMS, *(f"{form}.gz" for form in _FORMS), *_YAML)
 """What names of data files end in. A file of another name is read, too: its content says what it is."""
 
 _JSON = (".jsonl", ".json")
@@ -80,6 +82,9 @@ def open_data_file(
                 raise names_are_there(path)
             return DataFile(_guarded(rows, path), (*_shard(path), *notes), class_names)
         source.refuse_foreign()
+        if source.suffix in _YAML:
+            rows, found = promptfoo_rows(path.read_text(encoding="utf-8-sig"), path)
+            return DataFile(rows, tuple(found))
         table = _table(source, must=columns is not None or numbered)
         if table is not None:
             rows, notes = table.rows(columns, numbered)

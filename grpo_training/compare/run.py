@@ -11,7 +11,7 @@ from typing import TextIO
 from agents.generator import generator_messages
 from engine.api_manager import JUDGE_ROLE, ApiManager
 from engine.experience.choice import experiences_for
-from engine.records import Problem, Record, Sampling
+from engine.records import Message, Problem, Record, Sampling
 from engine.statistics.group_sequential import GroupSequentialTest, alpha_of_test, problems_needed
 from engine.storage.append_log import replacement
 from engine.tasks.registry import task_named
@@ -24,11 +24,15 @@ from grpo_training.gate.earlier import problem_hashes
 from grpo_training.gate.looks import Arm, ask_until_clear, mean_share
 from grpo_training.gate.problems import check_number, few, shuffled
 from grpo_training.improve.improved import Improved
+from grpo_training.runs.estimate import TOKENS_OF_REPLY, tokens_line, tokens_of
 from grpo_training.runs.folder import automatic_name, run_folder
 from grpo_training.runs.problems import read_problems, remarks_on, without_duplicates
 from grpo_training.serve.endpoints import check_budget, check_endpoint, open_client, open_endpoints
 
 _NOT_PROVEN = 3
+
+Prompts = Sequence[tuple[Message, ...]]
+"""Those of an arm, in the order of the problems."""
 
 
 class _Kept(Record):
@@ -54,10 +58,11 @@ def run_compare(settings: CompareSettings, stream: TextIO) -> int:
     problems = without_duplicates(read.problems)
     check_number(problems, settings.dataset)
     remarks = remarks_on(problems)
-    print(*filter(None, [read.note, *remarks]), sep="\n", file=stream)
+    for line in filter(None, [read.note, *remarks]):
+        print(line, file=stream)
     problems = shuffled(problems, settings.seed)
     manager = settings.load_endpoints()
-    run = run_folder(settings.run or "compare-" + automatic_name(settings.dataset, manager.endpoint("b").model)[:90])
+    run = run_folder(settings.run or f"compare-{automatic_name(settings.dataset, '')}"[:100])
     settings = settings.model_copy(update={"run": run.name, "cache_dir": run.cache})
     result = _compared(settings, manager, arms, problems, run.folder, stream)
     print(*lines(result, settings.dataset), sep="\n", file=stream)
@@ -89,7 +94,8 @@ def _compared(
 ) -> Comparison:
     """The result, that of an earlier start if nothing has changed."""
     samples = settings.samples or (8 if few(problems) else 4)
-    asked, hashes = _asked(settings, manager, arms, problems, samples), problem_hashes(problems)
+    prompts = [_prompts(arm, problems) for arm in arms]
+    asked, hashes = _asked(settings, manager, problems, prompts, samples), problem_hashes(problems)
     log = folder / "comparisons.jsonl"
     kept = [_Kept.model_validate_json(line) for line in log.read_text().splitlines()] if log.exists() else []
     same = next((one for one in reversed(kept) if one.asked == asked), None)
@@ -101,7 +107,8 @@ def _compared(
     test = GroupSequentialTest(len(problems), samples, alpha_of_test(len(others) + 1))
     print(
         f"A: {_described(manager, arms[0])}\nB: {_described(manager, arms[1])}\n"
-        f"{len(problems)} problems, {samples} answers each way: at most {2 * samples * len(problems):,} answers.",
+        f"{len(problems)} problems, {samples} answers each way: at most {2 * samples * len(problems):,} answers.\n"
+        f"{_cost(manager, prompts, samples)}",
         file=stream,
         flush=True,
     )
@@ -183,8 +190,27 @@ def _described(manager: ApiManager, arm: Arm) -> str:
     return f"{manager.endpoint(arm.role).model}, prompt {arm.style}{learned}"
 
 
+def _prompts(arm: Arm, problems: Sequence[Problem]) -> list[tuple[Message, ...]]:
+    return [
+        generator_messages(task_named(one.task), one, experiences_for(one, arm.experiences), arm.style)
+        for one in problems
+    ]
+
+
+def _cost(manager: ApiManager, prompts: Sequence[Prompts], samples: int) -> str:
+    """The most tokens that are asked for, estimated, and their price."""
+    answers = samples * len(prompts[0])
+    read, written = [answers * tokens_of(of_arm) for of_arm in prompts], answers * TOKENS_OF_REPLY
+    costs = [manager.endpoint(role).cost_usd(tokens, written) for role, tokens in zip(ARMS, read, strict=True)]
+    return tokens_line(sum(read), 2 * written, sum_of_costs(costs))
+
+
 def _asked(
-    settings: CompareSettings, manager: ApiManager, arms: Sequence[Arm], problems: Sequence[Problem], samples: int
+    settings: CompareSettings,
+    manager: ApiManager,
+    problems: Sequence[Problem],
+    prompts: Sequence[Prompts],
+    samples: int,
 ) -> str:
     """Hash of all that is asked, and of the question about it."""
     digest = hashlib.sha256()
@@ -196,13 +222,10 @@ def _asked(
         settings.max_tokens,
         settings.seed,
     ]
-    endpoints = [manager.endpoint(arm.role) for arm in arms]
+    endpoints = [manager.endpoint(role) for role in ARMS]
     how += [[endpoint.model, endpoint.shown_extra_body] for endpoint in endpoints]
     if len({endpoint.shown_url for endpoint in endpoints}) > 1:  # else a server may move
         how += [endpoint.shown_url for endpoint in endpoints]
     digest.update(json.dumps(how).encode())
-    for problem in problems:
-        for arm in arms:
-            task, experiences = task_named(problem.task), experiences_for(problem, arm.experiences)
-            digest.update(repr((problem.answer, generator_messages(task, problem, experiences, arm.style))).encode())
+    digest.update(repr((*prompts, [problem.answer for problem in problems])).encode())
     return digest.hexdigest()[:16]

@@ -188,10 +188,10 @@ def test_a_hanging_simulation_is_reported_and_the_others_are_kept(scenarios, tmp
         return like_max_pressure(body, index)
 
     with endpoint(answer) as (url, _):
-        call = words(scenarios, output, "--model", "m", "--time-limit", "10", "--parallel", "1", policy=url)
+        call = words(scenarios, output, "--model", "m", "--time-limit", "5", "--parallel", "1", policy=url)
         with pytest.raises(IncompleteRunError, match="1 of 2 simulations failed") as caught:
             main(call)
-    assert "gave no sign of life for 10 s and was stopped" in caught.value.why
+    assert "gave no sign of life for 5 s and was stopped" in caught.value.why
     assert len(results(output)["runs"]) == 1
     end = time.monotonic() + 10
     while Path(f"/proc/{stopped[0]}").exists() and time.monotonic() < end:

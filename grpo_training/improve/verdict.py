@@ -39,13 +39,17 @@ def sentence(event: GateEvent | None, experiences: int, spent: str, none_right: 
         more = max(0, (event.needed or 0) - event.of)
         needed = f"; about {more} more problems would be needed to see 10 points" if more else ""
         return f"No improvement could be shown ({points(event.mean)} points, {interval}){needed}{cost}."
-    kind = "new problems" if not event.own else "problems, each asked without what was learned from it,"
     with_it, without, difference = compared_shares(event.right_with, event.right_without, event.mean)
-    ratio = "" if event.tokens_ratio is None else f", at {event.tokens_ratio:.1f} times the tokens"
-    found = f"{event.problems} {kind} are right, without {without}: {difference} points ({interval}){ratio}"
-    if event.verdict == "rejected":
-        return f"The experiences harm and are not used: with {experiences} of them {with_it} of {found}{cost}."
-    return f"With {counted(experiences, 'experience')} {with_it} of {found}{cost}."
+    problems = f"{event.problems} {'held-out ' if not event.own else ''}problems"
+    found = f"{without} -> {with_it} on {problems} ({difference} points, {interval})"
+    if event.own:
+        found += ", each asked without what was learned from it"
+    ratio = "" if event.tokens_ratio is None else f" at {event.tokens_ratio:.1f} times the tokens"
+    harms = "The experiences harm and are not used: accuracy"
+    return (
+        f"{harms if event.verdict == 'rejected' else 'Accuracy'} {found}, "
+        f"with {counted(experiences, 'experience')}{ratio}{cost}."
+    )
 
 
 def unfinished_sentence(experiences: int, spent: str) -> str:

@@ -18,7 +18,7 @@ def test_without_a_test_the_sentence_says_whether_something_was_learned():
 
 
 def test_a_rejection_names_the_experiences_that_were_tested():
-    assert sentence(HARMS, 5, "").startswith("The experiences harm and are not used: with 5 of them 40 % of 40 new")
+    assert sentence(HARMS, 5, "").startswith("The experiences harm and are not used: accuracy 60 % -> 40 % on 40 held")
 
 
 @pytest.mark.parametrize(
@@ -27,20 +27,22 @@ def test_a_rejection_names_the_experiences_that_were_tested():
 )
 def test_the_level_of_an_interval_is_never_rounded_to_all(test, generators, level):
     event = HARMS.model_copy(update={"alpha": alpha_of_test(test) / generators})
-    assert f"({level} interval -30 to -10)" in sentence(event, 5, "")
+    assert f"(-20 points, {level} interval -30 to -10)" in sentence(event, 5, "")
 
 
 @pytest.mark.parametrize(
     ("with_it", "without", "mean", "printed"),
     [
-        (0.81, 0.64, 0.17, "81 % of 40 new problems are right, without 64 %: +17 points"),
-        (0.7875, 0.4625, 0.325, "78.75 % of 40 new problems are right, without 46.25 %: +32.5 points"),
-        (0.886, 0.264, 0.622, "88.6 % of 40 new problems are right, without 26.4 %: +62.2 points"),
-        (0.5, 0.5, 0.0, "50 % of 40 new problems are right, without 50 %: +0 points"),
-        (0.3334, 0.1666, 0.1667, "33.34 % of 40 new problems are right, without 16.66 %: +16.68 points"),
-        (None, None, 0.62, "? of 40 new problems are right, without ?: +62 points"),
+        (0.81, 0.64, 0.17, "64 % -> 81 % on 40 held-out problems (+17 points"),
+        (0.7875, 0.4625, 0.325, "46.25 % -> 78.75 % on 40 held-out problems (+32.5 points"),
+        (0.886, 0.264, 0.622, "26.4 % -> 88.6 % on 40 held-out problems (+62.2 points"),
+        (0.5, 0.5, 0.0, "50 % -> 50 % on 40 held-out problems (+0 points"),
+        (0.3334, 0.1666, 0.1667, "16.66 % -> 33.34 % on 40 held-out problems (+16.68 points"),
+        (None, None, 0.62, "? -> ? on 40 held-out problems (+62 points"),
     ],
 )
 def test_the_printed_shares_have_the_printed_difference(with_it, without, mean, printed):
     update = {"verdict": "adopted", "mean": mean, "right_with": with_it, "right_without": without}
-    assert f"With 5 experiences {printed} (" in sentence(HARMS.model_copy(update=update), 5, "")
+    said = sentence(HARMS.model_copy(update=update), 5, "")
+    assert said.startswith(f"Accuracy {printed}, ")
+    assert said.endswith(", with 5 experiences.")

@@ -98,6 +98,10 @@ def collect_usually() -> None:
     gc.set_threshold(*_USUALLY)
 
 
+_running: dict[int, tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = {}
+"""Identifier of a thread -> what it runs now."""
+
+
 def run_async(main: Coroutine[Any, Any, ResultT]) -> ResultT:
     """As ``asyncio.run``, but SIGTERM and SIGHUP cancel ``main`` as Ctrl-C does, so that it can end in order.
 
@@ -107,19 +111,21 @@ def run_async(main: Coroutine[Any, Any, ResultT]) -> ResultT:
 
     async def stoppable() -> ResultT:
         task, loop = asyncio.current_task(), asyncio.get_running_loop()
+        assert task is not None
+        _running[threading.get_ident()] = loop, task
 
         def stop(number: int) -> None:
             received.append(number)
             loop.remove_signal_handler(number)
             signal.signal(number, _terminate)
-            if task is not None:
-                task.cancel()
+            task.cancel()
 
         for number in before:
             loop.add_signal_handler(number, stop, number)
         try:
             return await main
         finally:
+            del _running[threading.get_ident()]
             for number, handler in before.items():
                 loop.remove_signal_handler(number)
                 signal.signal(number, _terminate if number in received else handler)
@@ -132,6 +138,17 @@ def run_async(main: Coroutine[Any, Any, ResultT]) -> ResultT:
         if received:
             raise SystemExit(128 + received[0]) from None
         raise
+
+
+def cancel_in(thread: int) -> None:
+    """Cancel what :func:`run_async` runs in another thread, so that it ends in order; nothing if nothing runs there.
+
+    Args:
+        thread: identifier of the thread.
+    """
+    if thread in _running:
+        loop, task = _running[thread]
+        loop.call_soon_threadsafe(task.cancel)
 
 
 def _terminate(number: int, frame: object) -> NoReturn:

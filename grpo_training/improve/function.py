@@ -15,6 +15,7 @@ from typing import Any, Protocol, TextIO, TypeAlias
 from engine.errors import InputError
 from engine.storage.append_log import replace_file
 from engine.tasks.registry import task_of_function
+from grpo_training.cli.entry import cancel_in
 from grpo_training.cli.settings import as_flag
 from grpo_training.improve.improved import Improved
 from grpo_training.improve.settings import ImproveSettings
@@ -142,7 +143,12 @@ def _in_own_thread(work: Callable[[], tuple[Improved, Path]]) -> tuple[Improved,
 
     thread = threading.Thread(target=run, name="improve")
     thread.start()
-    thread.join()
+    try:
+        thread.join()
+    except KeyboardInterrupt:  # of a notebook: the requests in flight end, and nothing new is asked
+        cancel_in(thread.ident or 0)
+        thread.join()
+        raise
     if errors:
         raise errors[0]
     return outcome[0]

@@ -1,7 +1,9 @@
 """``improve`` as a function, in scripts and in notebooks."""
 
+import _thread
 import asyncio
 import json
+import threading
 
 import pytest
 
@@ -67,6 +69,29 @@ def test_it_runs_where_an_event_loop_runs(server):
 
     inside, awaited = asyncio.run(notebook())
     assert inside.sentence == awaited.sentence
+
+
+def test_an_interrupted_cell_of_a_notebook_asks_nothing_more_and_goes_on_later(folder):
+    planted = PlantedServer("label", 0.4)
+    app = chat_app(planted.reply, latency_s=0.3)
+    loop = asyncio.new_event_loop()
+    with serve_in_thread(app) as url:
+        arguments = {"base_url": url, "model": "m", "epochs": 2, "cases": 0}
+
+        async def cell():
+            threading.Timer(1.5, _thread.interrupt_main).start()
+            grpo_training.improve(planted.rows(range(40)), **arguments)
+
+        with pytest.raises(KeyboardInterrupt):
+            loop.run_until_complete(cell())
+        assert not [thread for thread in threading.enumerate() if thread.name == "improve"]
+        asked = {str(seen.body) for seen in app["seen"]}
+        app["seen"].clear()
+        grpo_training.improve(planted.rows(range(40)), **arguments)
+        again = [seen for seen in app["seen"] if str(seen.body) in asked]
+    loop.close()
+    assert asked
+    assert again == []
 
 
 def test_a_reward_function_scores_the_answers_and_may_be_defined_again(server):

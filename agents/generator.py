@@ -69,7 +69,8 @@ class GeneratorAgent:
             json_schema=None if self.sampling.logprobs else task.reply_schema,
             purpose="rollout",
         )
-        return await ask_for_candidates(self.client, request, sample_indices, task, problem)
+        client = task.asked_through(self.client)
+        return await ask_for_candidates(client, request, sample_indices, task, problem)
 
 
 async def ask_for_candidates(

@@ -96,6 +96,7 @@ class ChatRequest(Record):
         json_schema: schema of the reply; sent to servers that support guided decoding.
         purpose: ``rollout``, ``fusion``, ``analysis``, ``judge``; for accounting only, not part of the request key.
         images: data URLs of images. Each stands in the messages where its :data:`IMAGE_MARK` is, in their order.
+        body: the body of a user's program, which is sent in place of messages and sampling; these then tell its size.
     """
 
     role: str
@@ -104,6 +105,7 @@ class ChatRequest(Record):
     json_schema: dict[str, Any] | None = None
     purpose: str = "rollout"
     images: tuple[str, ...] = ()
+    body: dict[str, Any] | None = None
 
     @model_validator(mode="after")
     def _each_image_has_a_place(self) -> Self:
@@ -128,7 +130,10 @@ class Usage(Record):
 
 
 class Completion(Record):
-    """What an endpoint returned for one sample. ``ids_source`` is the origin of ``token_ids``."""
+    """What an endpoint returned for one sample.
+
+    ``ids_source`` is the origin of ``token_ids``; ``tool_calls`` are those of the message, as the server sent them.
+    """
 
     text: str
     reasoning: str | None = None
@@ -140,6 +145,7 @@ class Completion(Record):
     token_ids: list[int] | None = None
     logprobs: list[float] | None = None
     ids_source: Literal["server"] | None = None
+    tool_calls: list[dict[str, Any]] | None = left_out()
 
 
 class Reply(Record):

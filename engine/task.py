@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Generic
+from typing import Any, Generic, TypeVar
 
 from engine.contract.datasets import Dataset
 from engine.experience.text_checks import leaks_short_answer
@@ -71,6 +71,9 @@ class ScoredFields:
     failed_gates: Sequence[str] = ()
 
 
+ClientT = TypeVar("ClientT")
+
+
 @dataclass(frozen=True)
 class Teaching:
     """What a problem teaches others.
@@ -79,11 +82,13 @@ class Teaching:
         rule: what a lesson says after its "When ...", for the analyst.
         answer: the right answer as a case states it; None if only a whole reply shows it.
         is_choice: whether the answer is one of a few, so that a case needs no reply that shows how it is found.
+        category: of what is learned; None: the answer if it is a choice, else that of the problem.
     """
 
     rule: str
     answer: str | None
     is_choice: bool = False
+    category: str | None = None
 
 
 @dataclass(frozen=True)
@@ -193,6 +198,10 @@ class Task(ABC, Generic[ContentT]):
     def prompt_values(self, problem: Problem) -> Mapping[str, Any]:
         """The values of ``prompt_variables`` for a problem."""
         return {}
+
+    def asked_through(self, client: ClientT) -> ClientT:
+        """The client that answers prompts of this task, by default the given one."""
+        return client
 
     # Replies
 

@@ -61,6 +61,8 @@ def request_keys(
     }
     if request.images:  # so that the keys of other requests stay the same
         hashed["images"] = [hashlib.sha256(image.encode()).hexdigest() for image in request.images]
+    if request.body is not None:
+        hashed["body"] = request.body
     text = json.dumps(hashed, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     common = hashlib.sha256(text.encode("utf-8", "surrogatepass"))
     keys = []

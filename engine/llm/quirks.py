@@ -109,7 +109,8 @@ def parts_of(request: ChatRequest, count: int, extra_body: Mapping[str, Any]) ->
         "max_tokens": sampling.max_tokens is not None,
         SYSTEM: any(message.role == "system" for message in request.messages),
     }
-    return frozenset(name for name, is_wanted in wanted.items() if is_wanted) | (_OF_EXTRA_BODY & extra_body.keys())
+    given = extra_body.keys() | (request.body or {}).keys()
+    return frozenset(name for name, is_wanted in wanted.items() if is_wanted) | (_OF_EXTRA_BODY & given)
 
 
 def refused_part(text: str, param: str | None, sent: Collection[str]) -> str | None:

@@ -35,16 +35,18 @@ class Choice:
     finish_reason: str | None = None
     token_ids: list[int] | None = None
     logprobs: list[float] | None = None
+    tool_calls: list[dict[str, Any]] | None = None
 
     @property
     def size(self) -> int:
         """Length, at least 1: in tokens if the server sent token ids, else in characters."""
-        return max(1, len(self.token_ids) if self.token_ids else len(self.text) + len(self.reasoning or ""))
+        characters = len(self.text) + len(self.reasoning or "") + len(str(self.tool_calls or ""))
+        return max(1, len(self.token_ids) if self.token_ids else characters)
 
     @property
     def is_blank(self) -> bool:
         """Whether it has no text although the model ended it by itself."""
-        return is_blank(self.text, self.finish_reason)
+        return not self.tool_calls and is_blank(self.text, self.finish_reason)
 
 
 @dataclass(frozen=True)
@@ -290,7 +292,15 @@ def _read_choice(raw: Any, takes_null: bool) -> Choice | RetryDecision:
         clean(finish)[:_MOST_OF_A_NAME] if finish is not None else None,
         token_ids,
         logprobs,
+        _tool_calls(message),
     )
+
+
+def _tool_calls(message: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+    calls = message.get("tool_calls")
+    if not isinstance(calls, list) or not calls or not all(isinstance(call, dict) for call in calls):
+        return None
+    return calls if len(json.dumps(calls)) <= _MOST_CHARACTERS else None
 
 
 def _given_choice(payload: Mapping[str, Any], answer: str) -> Choice | RetryDecision:
@@ -336,7 +346,8 @@ def _logprobs(raw: Any) -> list[float] | None:
 
 
 def _is_empty(choice: Choice) -> bool:
-    return not choice.text and not choice.reasoning and choice.finish_reason != "content_filter"
+    has_content = choice.text or choice.reasoning or choice.tool_calls
+    return not has_content and choice.finish_reason != "content_filter"
 
 
 def _object(payload: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -42,6 +42,12 @@ def request_body(
         text = json.dumps([seed, *([message.role, message.content] for message in request.messages)])
         seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:4]) % _SEEDS + first_index
     left_out = parts_of(request, count, endpoint.extra_body) - names
+    if request.body is not None:
+        own = {"model": endpoint.model, "seed": seed, "n": count if count > 1 else None}
+        sent = request.body | {name: value for name, value in own.items() if value is not None} | endpoint.extra_body
+        if "max_tokens" in left_out and "max_tokens" in sent:
+            sent["max_completion_tokens"] = sent["max_tokens"]
+        return {name: value for name, value in sent.items() if name not in left_out}
     body: dict[str, Any] = {
         "model": endpoint.model,
         "messages": wire_messages(request, merges_system=SYSTEM in left_out),

@@ -33,7 +33,7 @@ from engine.llm.retry import RequestContext, RetryAction, RetryDecision, classif
 from engine.reading.masking import shown_url
 from engine.storage.certificates import trusted_certificates
 
-_http: Any = import_module(type(DEFAULT_CONNECTION_LIMITS).__module__.partition(".")[0])
+HTTP: Any = import_module(type(DEFAULT_CONNECTION_LIMITS).__module__.partition(".")[0])
 """The HTTP package of the installed SDK: ``httpx`` of version 2, ``httpx2`` of version 3."""
 
 _HEADERS: Any = {"User-Agent": "scaffold-grpo"} | {
@@ -97,7 +97,7 @@ class Transport:
             timeout=timeout,
             http_client=DefaultAioHttpClient(
                 # The limit exceeds the concurrency: a request never waits for a connection.
-                limits=_http.Limits(max_connections=concurrency + 16, keepalive_expiry=_KEEPALIVE_S),
+                limits=HTTP.Limits(max_connections=concurrency + 16, keepalive_expiry=_KEEPALIVE_S),
                 timeout=timeout,
                 verify=trusted_certificates(endpoint.base_url),
                 event_hooks={"response": [_refuse_errors]},
@@ -156,7 +156,7 @@ def classify_exception(error: Exception, context: RequestContext) -> RetryDecisi
         causes.append(causes[-1].__cause__)
     # The SDK and its HTTP client wrap the errors of aiohttp and of the system, which say more.
     known = [cause for cause in causes if isinstance(cause, aiohttp.ClientError | ConnectionError | TimeoutError)]
-    if not known and not isinstance(error, (APIConnectionError, _http.HTTPError, UnicodeError)):
+    if not known and not isinstance(error, (APIConnectionError, HTTP.HTTPError, UnicodeError)):
         return None  # UnicodeError: a redirect names a host that cannot be looked up
     first, reason = (known or causes)[0], _reason(causes[-1])
     was_sent = not isinstance(first, _NOT_SENT)

@@ -127,20 +127,27 @@ def _declared(task: str, what: str) -> Sequence[str]:
 
 
 def task_of_function(reward: Callable[..., Any]) -> Task:
-    """The task whose rewards a function computes; the problem is the question of a row. Its name is known from then on.
+    """The task of a reward function or of a program, whose name is known from then on; a problem is a row's question.
 
     It takes the place of an earlier function with its name, as the function of a notebook is defined again.
 
     Args:
-        reward: see :data:`engine.tasks.simple.reward.Reward`.
+        reward: see :data:`engine.tasks.simple.reward.Reward`; or a program, see :mod:`engine.tasks.program`.
     """
-    from engine.tasks.simple.task import SimpleTask, question_of
+    from engine.tasks.program.declaration import prompts_of
 
     known = _registered.get(reward.__name__)
-    if isinstance(known, SimpleTask) and known.function is not None:
-        if known.function is reward:
-            return known
-        del _registered[known.name]
+    function = getattr(known, "function", None)
+    if known is not None and function is reward:
+        return known
+    if function is not None:
+        del _registered[reward.__name__]
+    if prompts_of(reward) is not None:
+        from engine.tasks.program.task import ProgramTask
+
+        return _register(ProgramTask(reward), reward.__name__)
+    from engine.tasks.simple.task import SimpleTask, question_of
+
     return _register(SimpleTask(question_of, reward), reward.__name__)
 
 

@@ -81,7 +81,7 @@ async def evaluate_problems(
             json_schema=task.reply_schema,
             purpose="evaluation",
         )
-        replies = await client.sample(request, range(first_sample, first_sample + samples))
+        replies = await task.asked_through(client).sample(request, range(first_sample, first_sample + samples))
         return list(await asyncio.gather(*(_judge(scorer, judge, task, problem, reply) for reply in replies)))
 
     def commit(_: int, problem: Problem, own: list[JudgedSample]) -> bool:

@@ -54,7 +54,12 @@ class Improvement:
 
 
 def improve(
-    dataset: Rows, *, reward: Callable[..., Any] | None = None, stream: TextIO | None = None, **settings: Any
+    dataset: Rows,
+    *,
+    reward: Callable[..., Any] | None = None,
+    program: Callable[..., Any] | str | None = None,
+    stream: TextIO | None = None,
+    **settings: Any,
 ) -> Improvement:
     """Learn from problems, test what was learned, and return what can be used; as ``python -m grpo_training.improve``.
 
@@ -64,6 +69,8 @@ def improve(
         dataset: a file or the name of a dataset; or the rows themselves: dicts, or a data frame.
         reward: scores an answer, given the row: see :data:`engine.tasks.simple.reward.Reward`. Without one the answers
             of the rows are compared.
+        program: answers a problem by several requests, given ``row``, ``client`` and ``prompts``; or its place,
+            ``FILE.py:NAME``. See :mod:`engine.tasks.program`.
         stream: where the progress is written; stdout by default.
         settings: those of the command, such as ``model``, ``base_url``, ``budget_usd``, ``epochs``, ``run``.
 
@@ -73,8 +80,9 @@ def improve(
     """
     from grpo_training.improve.run import improve_with  # most of the package
 
-    if reward is not None:
-        settings["task"] = task_of_function(reward).name
+    function = reward if program is None else program
+    if function is not None:
+        settings["task"] = function if isinstance(function, str) else task_of_function(function).name
     unknown = next((name for name in settings if name not in ImproveSettings.model_fields), None)
     if unknown is not None:
         raise InputError(f"improve() has no setting {unknown!r}", fix="python -m grpo_training.improve --help-all")

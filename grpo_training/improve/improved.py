@@ -153,6 +153,18 @@ class Improved:
         """The messages for a problem of the task."""
         return generator_messages(self._task, problem, self._chosen.of(problem), self.result.prompts)
 
+    def prompts(self, row: Mapping[str, Any]) -> dict[str, str]:
+        """The texts that a program puts into its prompts for a row, by the name of the prompt.
+
+        Raises:
+            InputError: the task is no program.
+        """
+        try:
+            texts: dict[str, str] = json.loads(self.messages(row)[-1]["content"])["prompts"]
+        except (ValueError, TypeError, KeyError):
+            raise InputError(f"{self.result.task} is no program", fix="Use messages(question).") from None
+        return texts
+
     def answer(self, reply: str, question: str | Mapping[str, Any] | None = None) -> str | None:
         """The answer of a reply, as the task reads it: of a scaffold the computed one, of code the program.
 

@@ -294,7 +294,7 @@ def _shortened(text: str) -> str:
 
 def _addition(content: str, step: Step, kind: ExperienceKind = "lesson") -> Operation:
     teaching, given = task_named(step.problem.task).teaching(step.problem), step.problem.meta.get("category")
-    category = teaching.answer if teaching.is_choice and teaching.answer else given
+    category = teaching.category or (teaching.answer if teaching.is_choice and teaching.answer else given)
     category = category if isinstance(category, str) else step.problem.task
     return Operation(op="add", content=content, kind=kind, category=category)
 

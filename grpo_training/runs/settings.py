@@ -269,7 +269,7 @@ class RoleSettings(FolderSettings, ClientSettings):
     """What the commands share that ask the endpoint of a role, or a local model in its place."""
 
     group: ClassVar[str] = "model and prompts"
-    aliases: ClassVar[Mapping[str, str]] = {"prompt": "prompts"}
+    aliases: ClassVar[Mapping[str, str]] = {"prompt": "prompts", "program": "task"}
 
     temperature: float
     seed: int = Field(0, description="seed of the sampling, and of the order of problems from the 2nd epoch on")

@@ -62,7 +62,12 @@ _QUESTIONS = (*TEXT_FIELDS, "input")
 
 
 def question_of(row: Mapping[str, Any]) -> str:
-    """The text of a row whose task is a reward function alone: the first of the usual fields.
+    """The text of a row whose task is a function alone: the first of the usual fields."""
+    return str(row[question_field(row)])
+
+
+def question_field(row: Mapping[str, Any]) -> str:
+    """The field with the text of such a row.
 
     Raises:
         KeyError: it has none of them.
@@ -70,7 +75,7 @@ def question_of(row: Mapping[str, Any]) -> str:
     name = next((name for name in _QUESTIONS if row.get(name)), None)
     if name is None:
         raise KeyError(f"none of {', '.join(_QUESTIONS)}")
-    return str(row[name])
+    return name
 
 
 class SimpleTask(PlainTask):

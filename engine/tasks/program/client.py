@@ -1,0 +1,255 @@
+"""Runs a program: its requests go through the client of the run, with its journal, its budget and its limits."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Literal, Protocol
+
+from engine.errors import InputError, ScaffoldError
+from engine.llm.transport import HTTP
+from engine.reading.model_text import without_control_characters
+from engine.records import ChatRequest, Completion, Fault, Message, Outcome, Reply, Sampling, Usage
+from engine.tasks.program.declaration import SHOWN_CALLS, SHOWN_PROMPT, SHOWN_REPLY, Call, Run
+
+_AGAIN = 1_000_000
+"""Difference of sample indices between equal requests of one run, so that each is a sample of its own."""
+_THREADS = 64
+"""Programs that are no coroutine functions and run at once."""
+_URL = "http://program/v1"
+
+
+class SamplingClient(Protocol):
+    """Draws samples; see :class:`engine.llm.client.LLMClient`."""
+
+    async def sample(self, request: ChatRequest, sample_indices: Sequence[int]) -> list[Reply]:
+        """One reply for each sample index, in their order."""
+        ...
+
+
+class ProgramClient:
+    """In place of each sample of a prompt, one run of a program, of which the prompt is the input.
+
+    Args:
+        client: answers the requests of the program.
+        function: the program.
+    """
+
+    def __init__(self, client: SamplingClient, function: Callable[..., Any]) -> None:
+        self._client, self._function = client, function
+
+    async def sample(self, request: ChatRequest, sample_indices: Sequence[int]) -> list[Reply]:
+        """One reply for each index: what the program has returned, as JSON.
+
+        A program of which a request has failed has no result, whatever it returns: nothing is scored as wrong.
+
+        Raises:
+            ScaffoldError: as the client.
+        """
+        try:
+            given = json.loads(request.messages[-1].content)
+            row, prompts = given["row"], given["prompts"]
+        except (ValueError, TypeError, KeyError):
+            raise InputError(
+                "A program has no prompt of its own", why="--prompt replaces the input of the program."
+            ) from None
+        runs = (_Run(self._client, request, index) for index in sample_indices)
+        return list(await asyncio.gather(*(run.of(self._function, row, prompts) for run in runs)))
+
+
+class _Run:
+    """One run of a program."""
+
+    def __init__(self, client: SamplingClient, request: ChatRequest, index: int) -> None:
+        self._client, self._request, self._index = client, request, index
+        self._loop = asyncio.get_running_loop()
+        self._asked: Counter[str] = Counter()
+        self._calls: list[Call] = []
+        self._used: list[Usage] = []
+        self._model = ""
+        self._fault: Fault | None = None
+        self._refusal: Fault | None = None
+        self._error: ScaffoldError | None = None
+
+    async def of(self, function: Callable[..., Any], row: Mapping[str, Any], prompts: Mapping[str, str]) -> Reply:
+        returned: Any = None
+        failed = ""
+        try:
+            if inspect.iscoroutinefunction(function):
+                async with self._async_client() as client:
+                    returned = await function(row, client, prompts)
+            else:
+                returned = await self._loop.run_in_executor(_threads(), self._in_thread, function, row, prompts)
+        except Exception as error:  # noqa: BLE001 - the program is the user's own code
+            failed = f"the program raised {type(error).__name__}: {error}"[:500]
+        if self._error is not None:
+            raise self._error
+        try:
+            run = Run.of(returned, self._calls)
+        except (TypeError, ValueError) as error:
+            failed = failed or str(error)
+        if failed and self._refusal is not None and self._fault is None:  # the model's provider refuses the problem
+            return Reply(sample_index=self._index, outcome=Outcome.MODEL_FAULT, fault=self._refusal)
+        fault = self._fault or (Fault(kind="program_error", message=failed) if failed else None)
+        if fault is not None:
+            return Reply(sample_index=self._index, outcome=Outcome.INFRA_FAULT, fault=fault)
+        costs = [used.cost_usd for used in self._used]
+        known = [cost for cost in costs if cost is not None]
+        usage = Usage(
+            prompt_tokens=sum(used.prompt_tokens for used in self._used),
+            completion_tokens=sum(used.completion_tokens for used in self._used),
+            cached_tokens=sum(used.cached_tokens for used in self._used),
+            reasoning_tokens=sum(used.reasoning_tokens for used in self._used),
+            attempts=max((used.attempts for used in self._used), default=1),
+            cost_usd=sum(known) if len(known) == len(costs) else None,
+        )
+        completion = Completion(text=run.text(), finish_reason="stop", usage=usage, model=self._model)
+        return Reply(sample_index=self._index, outcome=Outcome.OK, completion=completion)
+
+    def _in_thread(self, function: Callable[..., Any], row: Mapping[str, Any], prompts: Mapping[str, str]) -> Any:
+        import openai
+
+        transport = _InThread(lambda body: asyncio.run_coroutine_threadsafe(self._answer(body), self._loop).result())
+        with openai.OpenAI(
+            base_url=_URL, api_key="-", max_retries=0, http_client=HTTP.Client(transport=transport)
+        ) as client:
+            return function(row, client, prompts)
+
+    def _async_client(self) -> Any:
+        import openai
+
+        transport = _InLoop(self._answer)
+        return openai.AsyncOpenAI(
+            base_url=_URL, api_key="-", max_retries=0, http_client=HTTP.AsyncClient(transport=transport)
+        )
+
+    async def _answer(self, body: dict[str, Any]) -> Any:
+        """Answer one request of the program, as a server would."""
+        count = body.pop("n", None) or 1
+        if body.pop("stream", False):
+            return _refused("A program gets whole replies: leave out stream=True.")
+        sampling = self._request.sampling
+        body = {"temperature": sampling.temperature, "top_p": sampling.top_p, "max_tokens": sampling.max_tokens} | body
+        if "max_completion_tokens" in body:
+            body["max_tokens"] = body.pop("max_completion_tokens")
+        body = {name: value for name, value in body.items() if value is not None and name not in ("model", "seed")}
+        messages = body.get("messages")
+        if not isinstance(messages, list) or not messages:
+            return _refused("The request has no messages.")
+        request = ChatRequest(
+            role=self._request.role,
+            messages=tuple(_message(message) for message in messages),
+            sampling=Sampling(
+                temperature=body.get("temperature"),
+                top_p=body.get("top_p"),
+                max_tokens=body.get("max_tokens"),
+                seed=sampling.seed,
+            ),
+            purpose=self._request.purpose,
+            body=body,
+        )
+        key = json.dumps(body, sort_keys=True)
+        first = self._index + _AGAIN * self._asked[key]
+        self._asked[key] += count
+        indices = [first + _AGAIN * number for number in range(count)]
+        try:
+            replies = await self._client.sample(request, indices)
+        except ScaffoldError as error:
+            self._error = error
+            raise
+        completions: list[Completion] = []
+        for reply in replies:
+            if reply.completion is None:
+                fault = reply.fault or Fault(kind="unknown")
+                if reply.outcome is Outcome.INFRA_FAULT:
+                    self._fault = fault
+                else:
+                    self._refusal = fault
+                return _refused(fault.message or fault.kind)
+            completions.append(reply.completion)
+        self._used += [completion.usage for completion in completions]
+        self._model = completions[0].model
+        asked = without_control_characters(request.messages[-1].content)[-SHOWN_PROMPT:]
+        if len(self._calls) < SHOWN_CALLS:
+            self._calls.append(Call(asked, _said(completions[0])[:SHOWN_REPLY]))
+        return HTTP.Response(200, json=_payload(completions))
+
+
+class _InThread(HTTP.BaseTransport):  # type: ignore[misc] # the package depends on the SDK
+    """Answers the requests of a client in a thread."""
+
+    def __init__(self, answer: Callable[[dict[str, Any]], Any]) -> None:
+        self._answer = answer
+
+    def handle_request(self, request: Any) -> Any:
+        """Answer a request."""
+        return self._answer(json.loads(request.read())) if _is_chat(request) else _refused("only chat.completions")
+
+
+class _InLoop(HTTP.AsyncBaseTransport):  # type: ignore[misc]
+    """Answers the requests of an asynchronous client."""
+
+    def __init__(self, answer: Callable[[dict[str, Any]], Any]) -> None:
+        self._answer = answer
+
+    async def handle_async_request(self, request: Any) -> Any:
+        """Answer a request."""
+        if not _is_chat(request):
+            return _refused("A program can ask client.chat.completions only.")
+        return await self._answer(json.loads(await request.aread()))
+
+
+def _is_chat(request: Any) -> bool:
+    return str(request.url.path).endswith("/chat/completions")
+
+
+def _refused(why: str) -> Any:
+    return HTTP.Response(400, json={"error": {"message": why, "type": "invalid_request_error"}})
+
+
+def _message(given: Any) -> Message:
+    """A message as the size of the request is estimated, and as it is shown."""
+    values = given if isinstance(given, Mapping) else {}
+    role: Literal["system", "user", "assistant"] = "user"
+    if values.get("role") in ("system", "assistant"):
+        role = values["role"]
+    content = values.get("content")
+    others = {name: values[name] for name in ("tool_calls", "tool_call_id") if name in values}
+    text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False) if content else ""
+    return Message(role=role, content=text + (json.dumps(others, ensure_ascii=False) if others else ""))
+
+
+def _said(completion: Completion) -> str:
+    calls = json.dumps(completion.tool_calls, ensure_ascii=False) if completion.tool_calls else ""
+    return without_control_characters(completion.text + calls)
+
+
+def _payload(completions: Sequence[Completion]) -> dict[str, Any]:
+    choices = [
+        {
+            "index": number,
+            "finish_reason": completion.finish_reason or "stop",
+            "message": {"role": "assistant", "content": completion.text or None}
+            | ({"tool_calls": completion.tool_calls} if completion.tool_calls else {}),
+        }
+        for number, completion in enumerate(completions)
+    ]
+    prompt, written = (
+        sum(getattr(completion.usage, name) for completion in completions)
+        for name in ("prompt_tokens", "completion_tokens")
+    )
+    usage = {"prompt_tokens": prompt, "completion_tokens": written, "total_tokens": prompt + written}
+    return {"id": "-", "object": "chat.completion", "created": 0, "model": completions[0].model, "choices": choices} | {
+        "usage": usage
+    }
+
+
+@functools.cache
+def _threads() -> ThreadPoolExecutor:
+    """Threads of their own: programs wait in them for replies, for which other threads are needed."""
+    return ThreadPoolExecutor(_THREADS, thread_name_prefix="program")

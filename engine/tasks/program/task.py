@@ -1,0 +1,139 @@
+"""The task of a program: its rows are problems, and what it returns is the answer."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from engine.answers.verify import verify_answer
+from engine.answers.words import plain
+from engine.errors import InputError
+from engine.records import Candidate, Completion, Outcome, Problem
+from engine.task import Measurement, Task, Teaching
+from engine.tasks.program.client import ProgramClient
+from engine.tasks.program.declaration import Run, prompts_of
+from engine.tasks.rows import ANSWER_FIELDS
+from engine.tasks.simple.task import NO_TRUTH, question_field, question_of
+
+_BLOCK = """
+{%% set %(block)s %%}
+{%% with experiences = experiences | selectattr("category", "equalto", %(name)s) | list %%}
+{%% include "experience_block.j2" %%}
+{%% endwith %%}
+{%% endset %%}
+"""
+
+
+class ProgramTask(Task[Run]):
+    """A user's function, which asks the model as often as it likes.
+
+    Its input stands in the place of a prompt: a JSON object with the row, and the text for each of its prompts. So
+    lots, trials, stored groups, gates and :class:`Improved` work as for one prompt. A problem teaches one of the
+    prompts, which is the category of what is learned from it.
+
+    Args:
+        function: takes ``row``, ``client`` and ``prompts``; may be a coroutine function. Returns the answer, or a pair
+            of a score in [0, 1] and a feedback.
+    """
+
+    reply_description = "what the program returns"
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function, self.name = function, function.__name__
+        self.prompts = prompts_of(function) or ()
+
+    @property
+    def templates(self) -> Mapping[str, str]:
+        """The input of the program as a template; a program has no critic."""
+        blocks = {name: f"block_{number}" for number, name in enumerate(self.prompts)}
+        parts = [_BLOCK % {"block": block, "name": json.dumps(name)} for name, block in blocks.items()]
+        texts = ", ".join(f"{json.dumps(name)}: {{{{ {block} | trim | tojson }}}}" for name, block in blocks.items())
+        values = f'"row": {{{{ row }}}}, "problem": {{{{ problem | tojson }}}}, "prompts": {{{texts}}}'
+        user = f"{''.join(parts)}{{{values}}}"
+        unused = "{% set unused = [problem, experiences, generator_id, proposals, conflicts, row] %}no critic"
+        return {
+            "generator_system.j2": f"Input of the program {self.name}.",
+            "generator_user.j2": user,
+            "critic_system.j2": "A program has no critic.",
+            "critic_user.j2": unused,
+        }
+
+    prompt_variables = frozenset({"row"})
+
+    def prompt_values(self, problem: Problem) -> Mapping[str, Any]:
+        """The row, as JSON."""
+        return {"row": problem.answer}
+
+    def problem_from_row(self, row: Mapping[str, Any], where: str) -> Problem:
+        """The problem of a row; ``answer`` is the whole row as JSON."""
+        fields = {key: value for key, value in row.items() if key != "task"}
+        try:
+            text, answer = question_of(row), json.dumps(fields, ensure_ascii=False, sort_keys=True)
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"{where}: the row has no question", why=str(error)) from None
+        given = row.get("id")
+        return Problem(id="" if given is None else str(given), text=text, answer=answer, task=self.name)
+
+    def question_row(self, example: Problem) -> tuple[Mapping[str, Any], Sequence[str]]:
+        """The row of the example; a question replaces its text."""
+        row = dict(self.reward_row(example))
+        return row, [question_field(row)]
+
+    def asked_through(self, client: Any) -> Any:
+        """A client that runs the program for each sample."""
+        return ProgramClient(client, self.function)
+
+    def parse(self, completion: Completion, problem: Problem) -> Candidate[Run]:
+        """What the program has returned."""
+        run = Run.read(completion.text)
+        if run is None or (run.answer is None and run.score is None):
+            return Candidate(Outcome.MODEL_FAULT, text=completion.text, content=run)
+        return Candidate(Outcome.OK, stated_answer=run.answer, content=run, text=completion.text)
+
+    def to_record(self, candidate: Candidate[Run]) -> str | None:
+        """The calls and the answer as text."""
+        return candidate.content.shown() if candidate.content else None
+
+    def show(self, candidate: Candidate[Run]) -> str:
+        """As in the record."""
+        return self.to_record(candidate) or "(nothing was returned)"
+
+    def evaluate(self, candidate: Candidate[Run], problem: Problem) -> Measurement:
+        """The score that the program has returned, or whether its answer is that of the row."""
+        run = candidate.content
+        if run is None or candidate.outcome is not Outcome.OK:
+            return Measurement({"r_ans": 0.0}, False)
+        if run.score is not None:
+            remarks = [run.feedback] if run.feedback else []
+            return Measurement({"r_ans": run.score}, run.score == 1, run.answer, "stated", remarks=remarks)
+        truth, answer = self.truth(problem), run.answer or ""
+        is_right = plain(answer) == plain(truth) or bool(verify_answer(answer, truth).correct)
+        return Measurement({"r_ans": float(is_right)}, is_right, answer, "stated")
+
+    def truth(self, problem: Problem) -> str:
+        """The answer field of the row."""
+        row = self.reward_row(problem)
+        return next((str(row[name]) for name in ANSWER_FIELDS if name in row), NO_TRUTH)
+
+    def reward_row(self, problem: Problem) -> Mapping[str, Any]:
+        """The row that the problem was made of."""
+        row: Mapping[str, Any] = json.loads(problem.answer)
+        return row
+
+    def teaching(self, problem: Problem, wrong: Sequence[str] = ()) -> Teaching:
+        """The rule is for one of the prompts."""
+        rule, truth = super().teaching(problem).rule, self.truth(problem)
+        number = int(hashlib.sha256(problem.text.encode()).hexdigest()[:8], 16)
+        taught = self.prompts[number % len(self.prompts)]
+        return Teaching(
+            f"says what the step {taught!r} of this program has to do; it {rule}",
+            None if truth == NO_TRUTH else truth,
+            is_choice=True,
+            category=taught,
+        )
+
+    def leaks_answer(self, content: str, problem: Problem) -> bool:
+        """Whether an experience gives away the answer of the row."""
+        return super().leaks_answer(content, problem.model_copy(update={"answer": self.truth(problem)}))

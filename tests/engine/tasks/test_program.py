@@ -1,0 +1,216 @@
+"""Programs: functions that ask a model several times. Their requests go through the client of the run."""
+
+import json
+
+import pytest
+
+import grpo_training
+from engine.errors import BudgetExceededError, IncompleteRunError, InputError
+from engine.records import Completion, Problem
+from engine.tasks.program import program
+from engine.tasks.program.declaration import Call, Run, prompts_of
+from engine.tasks.registry import task_of_function
+from grpo_training.runs import folder as run_folders
+from tests.grpo_training.learning.test_trials import lucky
+from tests.support.analyst import for_analyst, with_lesson
+from tests.support.fault_server import FaultPlan, chat_app, serve_in_thread
+
+ROWS = [{"question": f"What is {n} + {n}?", "answer": str(2 * n)} for n in range(10, 34)]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """The working folder."""
+    monkeypatch.setattr(run_folders, "WORKING_DIR", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def said(reply):
+    return reply.choices[0].message.content
+
+
+@program(prompts=["plan", "answer"])
+async def two_steps(row, client, prompts):
+    """A plan, and an answer that follows it."""
+    plan = await client.chat.completions.create(
+        model="-", messages=[{"role": "system", "content": f"Plan. {prompts['plan']}"}, user(row["question"])]
+    )
+    answer = await client.chat.completions.create(
+        model="-", messages=[user(f"{said(plan)} {prompts['answer']} {row['question']}")]
+    )
+    return said(answer)
+
+
+def one_step(row, client, prompts):
+    """No coroutine function; it scores itself."""
+    reply = said(client.chat.completions.create(model="-", messages=[user(prompts["answer"] + row["question"])]))
+    return float(reply == row["answer"]), f"it should be {row['answer'][0]}..."
+
+
+def user(text):
+    return {"role": "user", "content": text}
+
+
+WORDS = "numbers sums apples terms parts pairs values digits items units rows".split()
+
+
+class Server:
+    """Answers are right by chance; a lesson of the prompt ``plan`` makes the plan good, and a good plan the answer."""
+
+    def reply(self, body, index):
+        text = " ".join(message["content"] for message in body["messages"])
+        if for_analyst(body):
+            number = int(lucky(text, 0) * 1e6)
+            words = [WORDS[number // step % len(WORDS)] for step in (1, 100, 10_000)]
+            return with_lesson(f"When {words[0]} meet {words[1]}, double the first {words[2]}.")
+        if text.startswith("Plan."):
+            return "GOOD plan" if "double the first" in text else "plan"
+        number = int(text.rpartition("What is ")[2].split()[0])
+        chance = 0.95 if "GOOD" in text or "double the first" in text else 0.4
+        return str(2 * number if lucky(text, (body.get("seed"), index)) < chance else 1)
+
+
+def improve(program_, rows=ROWS, *, faults=None, **arguments):
+    app = chat_app(Server().reply, faults=faults)
+    with serve_in_thread(app) as url:
+        arguments = {"base_url": url, "model": "m", "epochs": 2, "cases": 0, "run": "p"} | arguments
+        result = grpo_training.improve(rows, program=program_, **arguments)
+    return result, [seen.body for seen in app["seen"]]
+
+
+def test_lessons_stand_in_the_prompt_that_they_were_learned_for(folder):
+    result, bodies = improve(two_steps)
+    assert result.verdict == "adopted"
+    groups = (folder / "runs/p/cache/generator_1_rollouts.jsonl").read_text().splitlines()
+    rollout = json.loads(groups[-1])["rollouts"][0]
+    assert "Call 1: What is" in rollout["scaffold"]
+    assert rollout["completion"]["usage"]["prompt_tokens"] > 0
+    categories = {one.category for one in result.improved.experiences}
+    assert categories == {"plan", "answer"}
+    prompts = result.improved.prompts(ROWS[0])
+    assert set(prompts) == {"plan", "answer"}
+    for name, text in prompts.items():
+        for one in result.improved.experiences:
+            assert (one.content in text) == (one.category == name)
+    analyst = [body["messages"][-1]["content"] for body in bodies if for_analyst(body)]
+    assert any("the step 'plan'" in text and "Call 2" in text for text in analyst)
+
+
+def test_a_program_may_be_no_coroutine_and_score_itself(folder):
+    result, bodies = improve(one_step)
+    assert result.improved.result.task == "one_step"
+    assert any("it should be" in str(body) for body in bodies if for_analyst(body))
+
+
+def test_the_same_command_asks_nothing_and_a_file_can_be_given(folder, capsys):
+    (folder / "agent.py").write_text(
+        "def run(row, client, prompts):\n"
+        "    text = prompts['answer'] + row['question']\n"
+        "    reply = client.chat.completions.create(model='-', messages=[{'role': 'user', 'content': text}])\n"
+        "    return reply.choices[0].message.content\n"
+    )
+    result, _ = improve("agent.py:run")
+    again, bodies = improve("agent.py:run")
+    assert (again.sentence, bodies) == (result.sentence, [])
+    loaded = grpo_training.Improved.load(result.folder / "improved")
+    assert loaded.prompts(ROWS[3]) == result.improved.prompts(ROWS[3])
+
+
+def test_a_run_that_a_budget_has_stopped_repeats_no_request(folder):
+    with pytest.raises(BudgetExceededError):
+        improve(two_steps, budget_tokens=4000, max_tokens=50)
+    stopped = len((folder / "runs/p/cache/generator_1_rollouts.jsonl").read_text().splitlines())
+    assert 0 < stopped < 48
+    result, bodies = improve(two_steps, max_tokens=50)
+    assert result.verdict == "adopted"
+    complete, clean = improve(two_steps, max_tokens=50, run="q")
+    assert complete.sentence.partition(";")[0] == result.sentence.partition(";")[0]
+    assert len(bodies) < len(clean)
+
+
+def test_a_failed_request_is_never_a_wrong_answer_even_if_the_program_catches_it(folder):
+    async def catches(row, client, prompts):
+        try:
+            reply = await client.chat.completions.create(model="-", messages=[user(row["question"])])
+        except Exception:  # noqa: BLE001
+            return "0"
+        return said(reply)
+
+    with pytest.raises(IncompleteRunError):
+        improve(catches, faults=FaultPlan(1, rate=1.0, kinds=["500"]), attempts=1)
+    lines = folder / "runs/p/cache/generator_1_rollouts.jsonl"
+    assert not lines.exists() or not lines.read_text()
+
+
+def test_an_error_of_the_program_leaves_its_problem_open_and_is_named(folder):
+    def broken(row, client, prompts):
+        raise KeyError("context")
+
+    with pytest.raises(IncompleteRunError, match="the program raised KeyError"):
+        improve(broken)
+
+
+def test_equal_requests_of_a_run_are_samples_of_their_own_and_tools_are_passed_on(folder):
+    seen = []
+
+    async def votes(row, client, prompts):
+        asked = {"model": "-", "messages": [user(row["question"])], "tools": [{"type": "function"}]}
+        replies = [await client.chat.completions.create(**asked, n=2), await client.chat.completions.create(**asked)]
+        seen.append([choice.message.content for reply in replies for choice in reply.choices])
+        return seen[-1][0]
+
+    _, bodies = improve(votes, epochs=1, max_problems=8)
+    own = [body for body in bodies if not for_analyst(body)]
+    assert all(body["tools"] == [{"type": "function"}] for body in own)
+    assert all(len(replies) == 3 for replies in seen)
+    assert len({body["seed"] for body in own}) > 8
+
+
+def test_calls_of_tools_come_back(folder):
+    calls = [{"id": "c1", "type": "function", "function": {"name": "add", "arguments": '{"a": 1}'}}]
+
+    async def tool_loop(row, client, prompts):
+        messages = [user(row["question"])]
+        first = (await client.chat.completions.create(model="-", messages=messages)).choices[0].message
+        assert first.tool_calls[0].function.name == "add"
+        messages += [first.model_dump(exclude_none=True), {"role": "tool", "tool_call_id": "c1", "content": "3"}]
+        return said(await client.chat.completions.create(model="-", messages=messages))
+
+    def fields(body, index):
+        is_first = body["messages"][-1]["role"] == "user"
+        return {"message": {"role": "assistant", "content": None, "tool_calls": calls}} if is_first else {}
+
+    app = chat_app(lambda body, index: "20", reply_fields=fields)
+    with serve_in_thread(app) as url:
+        grpo_training.improve(
+            ROWS[:8], program=tool_loop, base_url=url, model="m", epochs=1, samples=1, run="t", prompts="full"
+        )
+    assert any(body["messages"][-1]["role"] == "tool" for body in (seen.body for seen in app["seen"]))
+
+
+def test_which_functions_are_programs():
+    assert prompts_of(two_steps) == ("plan", "answer")
+    assert prompts_of(one_step) == ("answer",)
+    assert prompts_of(lambda answer, row: 1) is None
+
+
+def test_what_a_program_returns_is_scored():
+    task = task_of_function(two_steps)
+    problem = task.problem_from_row(ROWS[0], "row 1")
+    texts = {
+        Run("20").text(): 1.0,
+        Run(" 20.0 ").text(): 1.0,
+        Run("21").text(): 0.0,
+        Run(None).text(): 0.0,
+        "hello": 0.0,
+    }
+    texts[Run("x", 0.25, "close", (Call("a", "b"),)).text()] = 0.25
+    for text, paid in texts.items():
+        candidate = task.parse(Completion(text=text), problem)
+        assert task.evaluate(candidate, problem).components["r_ans"] == paid
+    assert isinstance(problem, Problem)
+    with pytest.raises(InputError, match="has no question"):
+        task.problem_from_row({"answer": "1"}, "row 2")
+    with pytest.raises(ValueError, match="expected a number from 0 to 1"):
+        Run.of((2, "too much"), [])

@@ -33,7 +33,12 @@ class EvaluateSettings(DryRunSettings, ColumnSettings, BudgetSettings, Resumable
     group: ClassVar[str] = "what is evaluated, and sampling"
     sections: ClassVar[frozenset[str]] = frozenset({"evaluation"})
     sections_of_others: ClassVar[frozenset[str]] = PHASES - sections
-    aliases: ClassVar[Mapping[str, str]] = {"test_data": "dataset", "test_data_path": "dataset", "prompt": "prompts", "program": "task"}
+    aliases: ClassVar[Mapping[str, str]] = {
+        "test_data": "dataset",
+        "test_data_path": "dataset",
+        "prompt": "prompts",
+        "program": "task",
+    }
 
     model_path: Path | None = Field(
         None, description="folder of a model, or of an adapter that names its base model (default: data/models/pocket)"

@@ -102,6 +102,16 @@ class Improved:
         except (ValidationError, ValueError, TypeError) as error:
             raise InputError(f"Cannot read {folder}", why=str(error)[:300]) from None
 
+    def figures(self) -> dict[str, float]:
+        """What was found, as numbers by name; shares of right answers are from 0 to 1."""
+        result, gate = self.result, self.result.gate
+        found: dict[str, float | None] = {"experiences": len(self.experiences), "tokens": result.tokens}
+        found["cost_usd"] = result.cost_usd
+        if gate is not None:
+            found |= {"accuracy_before": gate.right_without, "accuracy_after": gate.right_with, "gain": gate.mean}
+            found |= {"gain_low": gate.low, "gain_high": gate.high, "tokens_ratio": gate.tokens_ratio}
+        return {name: value for name, value in found.items() if value is not None}
+
     def tested(self) -> LearnedExperiences:
         """The experiences for a test: a problem is asked without those that were learned from it."""
         return LearnedExperiences(self._state, without_own=True)

@@ -38,6 +38,7 @@ from grpo_training.runs.folder import RunFolder, automatic_name, library_file, m
 from grpo_training.runs.problems import read_problems, remarks_on, without_duplicates
 from grpo_training.runs.run import OtherRunError, load_manifest
 from grpo_training.runs.settings import ClientSettings, tell_what_is_missing
+from grpo_training.runs.trackers import open_trackers
 from grpo_training.serve.endpoints import (
     check_budget,
     check_endpoint,
@@ -75,7 +76,9 @@ def improve_with(settings: ImproveSettings, stream: TextIO) -> tuple[Improved, P
     """
     settings, run, plan, tried = _prepared(settings, stream)
     print(f"Run: {run.name}, in {shown_path(run.folder)}", file=stream, flush=True)
-    improved = _improve(settings, run, plan, tried, stream)
+    with open_trackers(settings.report_to, run.name, settings) as trackers:
+        improved = _improve(settings, run, plan, tried, stream)
+        trackers.log(improved.figures())
     result = improved.result
     print(f"\n{result.sentence}", file=stream)
     if result.remark:

@@ -17,6 +17,7 @@ from grpo_training.cli.settings import (
 )
 from grpo_training.gate.settings import ASK_ALL_HELP
 from grpo_training.runs.settings import OF_POCKET, PLACES, PROMPTS_HELP, DryRunSettings, RoleSettings
+from grpo_training.runs.trackers import REPORT_TO_HELP, Tracker
 
 FULL, TRY = "full", "try"
 """The usual prompt style, and the value for which two are tried."""
@@ -66,6 +67,7 @@ class ImproveSettings(DryRunSettings, ColumnSettings, RoleSettings):
     fresh: bool = Field(False, description="rename the results of the run and start over; stored replies stay")
     cache_dir: Path = WORKING_DIR / "grpo_training/cache"  # refused with a message, and not in the help
     experiences_dir: Path = WORKING_DIR / "data/grpo_experiences"
+    report_to: tuple[Tracker, ...] = Field((), description=REPORT_TO_HELP)
     fail_without_gain: bool = Field(False, description="exit with code 3 unless the library was shown to help")
 
     @model_validator(mode="after")

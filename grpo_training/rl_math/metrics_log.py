@@ -13,6 +13,7 @@ from typing import Any, TextIO
 
 from engine.storage.append_log import replace_file
 from grpo_training.rl_math.progress import TrainingProgress
+from grpo_training.runs.trackers import Trackers
 
 
 @contextmanager
@@ -23,6 +24,7 @@ def open_metrics(
     *,
     stream: TextIO | None = None,
     clock: Callable[[], float] = time.monotonic,
+    trackers: Trackers | None = None,
 ) -> Iterator[tuple[MetricsLog, TrainingProgress]]:
     """Open ``metrics.jsonl`` in ``run_dir``, and the progress on the terminal.
 
@@ -32,11 +34,12 @@ def open_metrics(
         done: steps that are done already.
         stream: receives the progress, stdout by default.
         clock: monotonic seconds.
+        trackers: get each line too.
     """
     run_dir.mkdir(parents=True, exist_ok=True)
     with (
         closing(TrainingProgress(total, done=done, stream=stream, clock=clock)) as progress,
-        closing(MetricsLog(run_dir / "metrics.jsonl", resume_step=done)) as log,
+        closing(MetricsLog(run_dir / "metrics.jsonl", resume_step=done, trackers=trackers)) as log,
     ):
         yield log, progress
 
@@ -50,9 +53,11 @@ class MetricsLog:
     Args:
         path: the file.
         resume_step: the step that the run resumes from; 0 truncates the file.
+        trackers: get each line too.
     """
 
-    def __init__(self, path: Path, *, resume_step: int = 0) -> None:
+    def __init__(self, path: Path, *, resume_step: int = 0, trackers: Trackers | None = None) -> None:
+        self._trackers = trackers
         kept = _lines_up_to(path, resume_step)
         replace_file(path, b"".join(line + b"\n" for line in kept))
         self._file = path.open("ab", buffering=0)
@@ -76,6 +81,8 @@ class MetricsLog:
         except OSError as error:
             error.filename = self._file.name
             raise
+        if self._trackers is not None:
+            self._trackers.log(figures, step)
 
 
 def _lines_up_to(path: Path, step: int) -> list[bytes]:

@@ -16,6 +16,7 @@ from engine.tasks.registry import load_task
 from grpo_training.cli.parsing import settings_from_yaml
 from grpo_training.cli.settings import PHASES, WORKING_DIR, DeclaredKeys, Given, Positive, Weight
 from grpo_training.runs.settings import ResumableSettings
+from grpo_training.runs.trackers import REPORT_TO_HELP, Tracker
 from grpo_training.train.online.reward_settings import checked_settings, declared_rewards
 
 Count = Annotated[int, Field(ge=0)]
@@ -29,7 +30,7 @@ CISPO_EPSILON_HIGH = 5.0
 MEMORY_SETTINGS = (*("per_device_train_batch_size", "gradient_accumulation_steps", "gradient_checkpointing"),)
 """Offline and supervised training take the same steps with other values of these, if a step has as many rows."""
 
-_NOT_IN_FINGERPRINT = frozenset({"output_dir", "logging_steps", "dry_run", "resume", "fresh", "run"})
+_NOT_IN_FINGERPRINT = frozenset({"output_dir", "report_to", "logging_steps", "dry_run", "resume", "fresh", "run"})
 """Fields that do not change the trained weights, or only through the samples, whose digest is compared."""
 _TRACKER_KEYS = ("use_wandb", "wandb_project", "wandb_run_name")
 
@@ -187,6 +188,7 @@ class GRPOTrainingConfig(ResumableSettings):
     logging_steps: Positive = Field(1, description="optimizer steps per line of metrics.jsonl")
     save_steps: Positive | None = Field(None, description="optimizer steps between checkpoints; default: each epoch")
     save_total_limit: Positive = Field(2, description="number of recent checkpoints to keep")
+    report_to: tuple[Tracker, ...] = Field((), description=REPORT_TO_HELP)
 
     @classmethod
     def groups(cls) -> dict[str, list[str]]:

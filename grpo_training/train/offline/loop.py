@@ -32,6 +32,7 @@ from accelerate.utils import gather_object
 from grpo_training.rl_math.metrics_log import means, open_metrics
 from grpo_training.rl_math.stopped import TrainingStoppedError
 from grpo_training.runs.stop_request import StopRequest
+from grpo_training.runs.trackers import open_trackers
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.training_data import TrainingData
 from grpo_training.train.folders import repair_folders
@@ -82,7 +83,10 @@ def train_offline(
     with ExitStack() as stack:
         log = progress = None
         if accelerator.is_main_process:
-            log, progress = stack.enter_context(open_metrics(run_dir, total, done, stream=stream, clock=clock))
+            trackers = stack.enter_context(open_trackers(config.report_to, run_dir.name, config))
+            log, progress = stack.enter_context(
+                open_metrics(run_dir, total, done, stream=stream, clock=clock, trackers=trackers)
+            )
             for note in _notes(training, done):
                 progress.note(note)
         score_reference(training)

@@ -25,6 +25,7 @@ from trl import GRPOConfig
 from engine.records import Message, Problem
 from grpo_training.rl_math.metrics_log import open_metrics
 from grpo_training.runs.stop_request import StopRequest
+from grpo_training.runs.trackers import open_trackers
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.samples import DropReport
 from grpo_training.train.data.teacher_samples import load_teacher_samples
@@ -99,7 +100,10 @@ def train_online(
             trainer.model.delete_adapter("ref")  # TRL's copy for the reference, which the disabled fresh LoRA is
         log = progress = None
         if trainer.is_world_process_zero():
-            log, progress = stack.enter_context(open_metrics(run_dir, total, done, stream=stream, clock=clock))
+            trackers = stack.enter_context(open_trackers(config.report_to, run_dir.name, config))
+            log, progress = stack.enter_context(
+                open_metrics(run_dir, total, done, stream=stream, clock=clock, trackers=trackers)
+            )
             for note in (*_notes(config, len(problems) - len(kept), done, total), *str(left_out).splitlines()):
                 progress.note(note)
         stop = stack.enter_context(StopRequest())

@@ -3,7 +3,9 @@
 import _thread
 import asyncio
 import json
+import sys
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -114,6 +116,17 @@ def test_a_reward_function_scores_the_answers_and_may_be_defined_again(server):
     assert result.improved.result.task == "polite"
     other = grpo_training.improve(server.rows(range(12)), reward=again(), run="second", **ARGUMENTS)
     assert other.verdict == "nothing_learned"
+
+
+def test_a_tracker_gets_what_was_found(server, monkeypatch):
+    sent = []
+    tracker = SimpleNamespace(init=lambda **given: None, log=lambda figures, step: sent.append(figures), finish=list)
+    monkeypatch.setitem(sys.modules, "trackio", tracker)
+    result = grpo_training.improve(server.rows(range(24)), report_to=("trackio",), **ARGUMENTS)
+    [figures] = sent
+    gate = result.improved.result.gate
+    assert (figures["accuracy_before"], figures["accuracy_after"]) == (gate.right_without, gate.right_with)
+    assert figures["experiences"] == len(result.improved.experiences)
 
 
 def test_the_key_and_the_address_may_be_those_of_the_sdk(server, monkeypatch):

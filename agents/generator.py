@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY, InitVar, dataclass
 
 from agents.chat import ChatClient, ReadReply, ask
 from agents.templates import check_prompts, role_template
+from engine.abilities import asked_through
 from engine.records import Candidate, ChatRequest, Experience, Message, Outcome, Problem, Reply, Sampling
 from engine.task import Task
 
@@ -69,7 +70,7 @@ class GeneratorAgent:
             json_schema=None if self.sampling.logprobs else task.reply_schema,
             purpose="rollout",
         )
-        client = task.asked_through(self.client)
+        client = asked_through(task, self.client)
         return await ask_for_candidates(client, request, sample_indices, task, problem)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, runtime_checkable
 
 from pydantic import BaseModel
 
@@ -50,6 +50,22 @@ class ReadsDescribedRows(Protocol):
 
     def comparison_in_words(self, how: HowCompared) -> str:
         """How answers are compared, for the start of a run."""
+
+
+@runtime_checkable
+class AsksByItself(Protocol):
+    """Something else than one request answers a prompt of the task, such as a program."""
+
+    def asked_through(self, client: Any) -> Any:
+        """A client with the methods of ``client``, which answers prompts of the task by means of it."""
+
+
+ClientT = TypeVar("ClientT")
+
+
+def asked_through(task: object, client: ClientT) -> ClientT:
+    """The client that answers the prompts of a task: the given one, unless the task has its own way."""
+    return task.asked_through(client) if isinstance(task, AsksByItself) else client
 
 
 @runtime_checkable

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 from engine.contract.datasets import Dataset
 from engine.experience.text_checks import leaks_short_answer
@@ -69,9 +69,6 @@ class ScoredFields:
     validation: Mapping[str, Any] | None = None
     reward: Mapping[str, Any] = field(default_factory=dict)
     failed_gates: Sequence[str] = ()
-
-
-ClientT = TypeVar("ClientT")
 
 
 @dataclass(frozen=True)
@@ -198,10 +195,6 @@ class Task(ABC, Generic[ContentT]):
     def prompt_values(self, problem: Problem) -> Mapping[str, Any]:
         """The values of ``prompt_variables`` for a problem."""
         return {}
-
-    def asked_through(self, client: ClientT) -> ClientT:
-        """The client that answers prompts of this task, by default the given one."""
-        return client
 
     # Replies
 

@@ -85,7 +85,7 @@ def task_named(name: str) -> Task:
     if name in _registered:
         return _registered[name]
     if name in _TASKS:
-        task: Task = importlib.import_module(f"engine.tasks.{name}.task").TASK
+        task: Task = _module(f"{name}.task").TASK
         return task
     entry_point = next(iter(entry_points(group=ENTRY_POINT_GROUP, name=name)), None)
     if entry_point is not None:
@@ -122,7 +122,7 @@ def check_verifiers(problems: Iterable[Problem]) -> None:
 @functools.cache  # asked for each row of a dataset
 def _declared(task: str, what: str) -> Sequence[str]:
     """What the package of a task of the project declares."""
-    names: Sequence[str] = getattr(importlib.import_module(f"engine.tasks.{task}"), what, ())
+    names: Sequence[str] = getattr(_module(task), what, ())
     return names
 
 
@@ -134,21 +134,19 @@ def task_of_function(reward: Callable[..., Any]) -> Task:
     Args:
         reward: see :data:`engine.tasks.simple.reward.Reward`; or a program, see :mod:`engine.tasks.program`.
     """
-    from engine.tasks.program.declaration import prompts_of
-
     known = _registered.get(reward.__name__)
     function = getattr(known, "function", None)
     if known is not None and function is reward:
         return known
     if function is not None:
         del _registered[reward.__name__]
-    if prompts_of(reward) is not None:
-        from engine.tasks.program.task import ProgramTask
+    kind = "simple" if _module("program.declaration").prompts_of(reward) is None else "program"
+    return _register(_module(f"{kind}.task").task_of(reward), reward.__name__)
 
-        return _register(ProgramTask(reward), reward.__name__)
-    from engine.tasks.simple.task import SimpleTask, question_of
 
-    return _register(SimpleTask(question_of, reward), reward.__name__)
+def _module(name: str) -> Any:
+    """A module of a task, which may import this one."""
+    return importlib.import_module(f"engine.tasks.{name}")
 
 
 def _register(task: object, place: str) -> Task:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from agents.chat import ChatClient
 from agents.generator import generator_messages, read_candidate
 from agents.judge import Judge, judged_by_rubric
+from engine.abilities import asked_through
 from engine.errors import IncompleteRunError
 from engine.experience.choice import PromptExperiences, experiences_for
 from engine.records import ChatRequest, Outcome, Problem, Reply, Sampling
@@ -81,7 +82,7 @@ async def evaluate_problems(
             json_schema=task.reply_schema,
             purpose="evaluation",
         )
-        replies = await task.asked_through(client).sample(request, range(first_sample, first_sample + samples))
+        replies = await asked_through(task, client).sample(request, range(first_sample, first_sample + samples))
         return list(await asyncio.gather(*(_judge(scorer, judge, task, problem, reply) for reply in replies)))
 
     def commit(_: int, problem: Problem, own: list[JudgedSample]) -> bool:

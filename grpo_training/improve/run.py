@@ -252,9 +252,9 @@ def read_plan(settings: ImproveSettings) -> tuple[Plan, str]:
         place = settings.dataset if settings.test is None else settings.test
         disputed = _disputed(loaded.problems)
         notes.append(f"{left_out} problems of {place} are left out, as their text occurs twice{disputed}")
-    if len(learned_from) > settings.learn_from:
-        notes.append(f"{settings.learn_from} of {len(learned_from)} problems are learned from (--learn-from sets it)")
-        learned_from = drawn(learned_from, settings.learn_from)
+    if len(learned_from) > settings.draw:
+        notes.append(f"{settings.draw} of {len(learned_from)} problems are learned from (--draw sets it)")
+        learned_from = drawn(learned_from, settings.draw)
     check_verifiers(tested)
     prompts = [generator_messages(task_named(one.task), one, (), settings.prompts) for one in learned_from[:20]]
     plan = Plan(

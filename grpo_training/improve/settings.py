@@ -35,7 +35,7 @@ class ImproveSettings(DryRunSettings, ColumnSettings, RoleSettings):
         "is held out; below, each problem is tested without what was learned from it)",
     )
     max_problems: Common[Positive | None] = Field(None, description="number of problems, from the start (default: all)")
-    learn_from: Positive = Field(400, description="learn from at most so many of the problems, drawn by their ids")
+    draw: Positive = Field(400, description="learn from at most so many of the problems, drawn by their ids")
     generators: Annotated[int, Field(ge=1, le=3)] = Field(1, description="generators, each with a library of its own")
     critic: bool = Field(False, description="also fuse the answers of the generators")
     rollouts: Common[Positive] = Field(

@@ -95,10 +95,10 @@ class Generator(Learner):
             from grpo_training.gate.problems import split  # most runs have no gate
 
             problems, self._tested = split(problems, settings.dataset)
-        if settings.learn_from is not None:
+        if settings.draw is not None:
             from grpo_training.gate.problems import drawn
 
-            problems = drawn(problems, settings.learn_from)
+            problems = drawn(problems, settings.draw)
         self._steps = _steps(problems, settings)
         self._remarks = remarks_on(problems)
         self.kinds = problem_kinds(settings, problems)

@@ -110,7 +110,7 @@ class GeneratorSettings(ColumnSettings, LearnerSettings):
 
     dataset: Common[str] = Field(DEFAULT_DATASET, description=DATASET_HELP)
     max_problems: Common[Positive | None] = Field(None, description="number of problems, from the start (default: all)")
-    learn_from: Positive | None = Field(
+    draw: Positive | None = Field(
         None, description="ask at most so many of the problems, drawn by their ids (default: all)"
     )
     rollouts: Common[Positive] = Field(3, description="rollouts per problem")
@@ -165,7 +165,7 @@ class GeneratorSettings(ColumnSettings, LearnerSettings):
     def fingerprint(self) -> dict[str, Any]:
         """With several epochs also the number of problems, which sets their order; and that of the drawn ones."""
         added = {"max_problems": self.max_problems} if self.epochs > 1 else {}
-        return super().fingerprint() | added | ({"learn_from": self.learn_from} if self.learn_from else {})
+        return super().fingerprint() | added | ({"draw": self.draw} if self.draw else {})
 
 
 class CriticSettings(LearnerSettings):

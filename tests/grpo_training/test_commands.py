@@ -81,6 +81,10 @@ _SHORT = {
         *("--dataset", "--test", "--max-problems", "--rollouts", "--prompts", "--dry-run", "--run"),
         *("--endpoint", "--model", *_ENDPOINT),
     ],
+    "compare": [
+        *("--dataset", "--prompt-a", "--prompt-b", "--model-a", "--model-b", "--improved-a", "--improved-b"),
+        *("--margin", "--max-problems", "--prompts", "--endpoint", "--model", "--run", *_ENDPOINT),
+    ],
 }
 
 

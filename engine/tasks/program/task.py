@@ -137,3 +137,8 @@ class ProgramTask(Task[Run]):
     def leaks_answer(self, content: str, problem: Problem) -> bool:
         """Whether an experience gives away the answer of the row."""
         return super().leaks_answer(content, problem.model_copy(update={"answer": self.truth(problem)}))
+
+
+def task_of(function: Callable[..., Any]) -> ProgramTask:
+    """The task of a program."""
+    return ProgramTask(function)

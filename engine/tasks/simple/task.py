@@ -304,6 +304,11 @@ class SimpleTask(PlainTask):
         return row
 
 
+def task_of(reward: Reward) -> SimpleTask:
+    """The task of a reward function alone."""
+    return SimpleTask(question_of, reward)
+
+
 class RewardTask(PlainTask):
     """Scores completions of any task's problems by a reward function.
 

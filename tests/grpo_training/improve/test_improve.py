@@ -143,11 +143,11 @@ def test_of_many_problems_some_are_learned_from_and_others_tested(folder, capsys
     write(folder / "mails.jsonl", server.rows(range(2000)))
     assert start(folder, server, "--dry-run") == []
     said = capsys.readouterr().out
-    assert re.search(r"400 of 1[45]\d\d problems are learned from \(--learn-from sets it\)", said)
+    assert re.search(r"400 of 1[45]\d\d problems are learned from \(--draw sets it\)", said)
     assert "Learning: 400 problems, 4 answers each in 2 passes" in said
     assert "Test: 400 problems from which nothing is learned" in said
     write(folder / "mails.jsonl", server.rows(range(120)))
-    start(folder, server, "--learn-from", 20, "--epochs", 1)
+    start(folder, server, "--draw", 20, "--epochs", 1)
     groups = (folder / "runs/mails-m/cache/generator_1_rollouts.jsonl").read_text().splitlines()
     assert len(groups) == 20
     assert result_of(folder)["gate"]["own"] == 0

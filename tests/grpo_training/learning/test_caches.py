@@ -150,7 +150,7 @@ async def test_following_waits_for_the_plan_of_every_generator(tmp_path):
         assert (await told.get()).startswith(f"Waiting for {missing}: the window depends on how many groups")
         assert not plan.done()
         write_manifest(tmp_path, name=name, groups=groups, finished=False)
-    assert await plan == (24, 1)
+    assert await plan == 24
 
 
 @pytest.mark.parametrize(

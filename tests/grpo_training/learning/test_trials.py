@@ -449,6 +449,6 @@ def test_a_lesson_from_several_problems_holds_the_answer_of_none_of_them(tmp_pat
         return with_lesson(f"When crates come in rows, {others[0]} is far too many.") if others else NO_LESSON
 
     world.learn("--window", 1, reply=reply, analyst=analyst)
-    assert len(set(read)) > 4
+    assert len(set(read)) >= 4
     assert not any("too many" in one["content"] for one in world.library().values())
     assert "The text holds the answer of its problem" in capsys.readouterr().out

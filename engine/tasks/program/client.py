@@ -46,7 +46,9 @@ class ProgramClient:
     async def sample(self, request: ChatRequest, sample_indices: Sequence[int]) -> list[Reply]:
         """One reply for each index: what the program has returned, as JSON.
 
-        A program of which a request has failed has no result, whatever it returns: nothing is scored as wrong.
+        A program of which a request has failed has no result, whatever it returns: nothing is scored as wrong. One that
+        raises an exception after a reply of the model has a score of 0, as replies are what programs stumble over; one
+        that raises before is broken, and its group stays open.
 
         Raises:
             ScaffoldError: as the client.
@@ -93,11 +95,15 @@ class _Run:
             run = Run.of(returned, self._calls)
         except (TypeError, ValueError) as error:
             failed = failed or str(error)
-        if failed and self._refusal is not None and self._fault is None:  # the model's provider refuses the problem
+        if self._fault is not None:
+            return Reply(sample_index=self._index, outcome=Outcome.INFRA_FAULT, fault=self._fault)
+        if failed and self._refusal is not None:  # the provider of the model refuses the problem
             return Reply(sample_index=self._index, outcome=Outcome.MODEL_FAULT, fault=self._refusal)
-        fault = self._fault or (Fault(kind="program_error", message=failed) if failed else None)
-        if fault is not None:
+        if failed and not self._calls:
+            fault = Fault(kind="program_error", message=failed)
             return Reply(sample_index=self._index, outcome=Outcome.INFRA_FAULT, fault=fault)
+        if failed:  # by what the model has said
+            run = Run(None, 0.0, failed, tuple(self._calls))
         costs = [used.cost_usd for used in self._used]
         known = [cost for cost in costs if cost is not None]
         usage = Usage(

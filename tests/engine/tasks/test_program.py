@@ -151,6 +151,24 @@ def test_an_error_of_the_program_leaves_its_problem_open_and_is_named(folder):
         improve(broken)
 
 
+def test_a_program_that_stumbles_over_a_reply_has_a_wrong_answer_and_the_analyst_reads_why(folder):
+    async def reads_json(row, client, prompts):
+        reply = await client.chat.completions.create(model="-", messages=[user(prompts["answer"] + row["question"])])
+        return json.loads(said(reply).replace("1", "{", 1))
+
+    _, bodies = improve(reads_json, epochs=1, max_problems=10)
+    rollouts = [
+        rollout
+        for line in (folder / "runs/p/cache/generator_1_rollouts.jsonl").read_text().splitlines()
+        for rollout in json.loads(line)["rollouts"]
+    ]
+    stumbled = [one for one in rollouts if "the program raised JSONDecodeError" in str(one["reward_detail"])]
+    assert stumbled
+    assert all(one["r_total"] == 0 for one in stumbled)
+    analyst = [body["messages"][-1]["content"] for body in bodies if for_analyst(body)]
+    assert not analyst or any("the program raised JSONDecodeError" in text for text in analyst)
+
+
 def test_equal_requests_of_a_run_are_samples_of_their_own_and_tools_are_passed_on(folder):
     seen = []
 

@@ -344,6 +344,7 @@ def how_to_configure(path: Path) -> str:
     example = shipped_file("api_keys/api_config.json.example")
     make_folder = "" if path.parent.is_dir() else f"mkdir -p {shlex.quote(str(path.parent))} && "
     return (
-        "Pass --base-url URL --model NAME [--api-key-env VARIABLE], or write a file: "
+        "Pass --base-url URL --model NAME [--api-key-env VARIABLE], or --model NAME with OPENAI_API_KEY set; or write "
+        "a file: "
         f"{make_folder}cp {shlex.quote(str(example))} {shlex.quote(str(path))}"
     )

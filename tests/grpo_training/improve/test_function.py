@@ -5,6 +5,7 @@ import asyncio
 import json
 import sys
 import threading
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -80,8 +81,13 @@ def test_an_interrupted_cell_of_a_notebook_asks_nothing_more_and_goes_on_later(f
     with serve_in_thread(app) as url:
         arguments = {"base_url": url, "model": "m", "epochs": 2, "cases": 0}
 
+        def interrupt():
+            while len(app["seen"]) < 5:
+                time.sleep(0.05)
+            _thread.interrupt_main()
+
         async def cell():
-            threading.Timer(1.5, _thread.interrupt_main).start()
+            threading.Thread(target=interrupt).start()
             grpo_training.improve(planted.rows(range(40)), **arguments)
 
         with pytest.raises(KeyboardInterrupt):

@@ -17,15 +17,16 @@ from engine.experience.library import ExperienceLibrary
 from engine.llm.budget import Budget
 from engine.llm.client import LLMClient
 from engine.records import Problem
-from engine.tasks.registry import check_verifiers, task_named
+from engine.tasks.registry import task_named
 from grpo_training.cli.entry import run_async
 from grpo_training.cli.settings import shown_path
 from grpo_training.gate.earlier import gate_before
-from grpo_training.gate.problems import check_number, drawn, few, shuffled, split
+from grpo_training.gate.problems import shuffled
 from grpo_training.gate.run import gate, reported_before
 from grpo_training.gate.settings import GateSettings
 from grpo_training.improve.improved import Improved
-from grpo_training.improve.plan import Plan, passes
+from grpo_training.improve.plan import Plan
+from grpo_training.improve.problems import read_plan
 from grpo_training.improve.settings import FULL, TRY, ImproveSettings
 from grpo_training.improve.style import PROMPT_STYLE, chosen_style, replies_of_trial, stored_style, tried_problems
 from grpo_training.improve.take_home import Home, Results
@@ -33,9 +34,9 @@ from grpo_training.learning.critic import prepared_critic
 from grpo_training.learning.generator import prepared_generator
 from grpo_training.learning.run import Start, learn, shown_again
 from grpo_training.learning.settings import CriticSettings, GeneratorSettings
-from grpo_training.runs.estimate import show_prompt, tokens_of
+from grpo_training.runs.estimate import show_prompt
 from grpo_training.runs.folder import RunFolder, automatic_name, library_file, manifest_file, model_of, run_folder
-from grpo_training.runs.problems import read_problems, remarks_on, without_duplicates
+from grpo_training.runs.problems import remarks_on
 from grpo_training.runs.run import OtherRunError, load_manifest
 from grpo_training.runs.settings import ClientSettings, tell_what_is_missing
 from grpo_training.runs.trackers import open_trackers
@@ -229,54 +230,6 @@ def _tested(
         _say_places(home.run, any(library.state.texts for library in libraries), stream)
         raise
     return results
-
-
-def read_plan(settings: ImproveSettings) -> tuple[Plan, str]:
-    """The problems of a run and how often they are asked; and what was found out about the rows.
-
-    Raises:
-        InputError: the problems cannot be read, or there are too few.
-    """
-    loaded = read_problems(settings)
-    notes = [loaded.note] if loaded.note else []
-    if settings.test is None:
-        learned_from, tested = split(loaded.problems, settings.dataset)
-        left_out = len(loaded.problems) - len({problem.text for problem in loaded.problems})
-    else:
-        learned_from = list(loaded.problems)
-        of_test = read_problems(settings.model_copy(update={"dataset": settings.test, "max_problems": None})).problems
-        tested = without_duplicates(of_test, learned_from)
-        left_out = len(of_test) - len(tested)
-        check_number(tested, settings.test)
-    if left_out:
-        place = settings.dataset if settings.test is None else settings.test
-        disputed = _disputed(loaded.problems)
-        notes.append(f"{left_out} problems of {place} are left out, as their text occurs twice{disputed}")
-    if len(learned_from) > settings.draw:
-        notes.append(f"{settings.draw} of {len(learned_from)} problems are learned from (--draw sets it)")
-        learned_from = drawn(learned_from, settings.draw)
-    check_verifiers(tested)
-    prompts = [generator_messages(task_named(one.task), one, (), settings.prompts) for one in learned_from[:20]]
-    plan = Plan(
-        learned_from,
-        tested,
-        is_held_out={one.id for one in learned_from}.isdisjoint(one.id for one in tested),
-        roles=settings.generators,
-        rollouts=settings.rollouts,
-        epochs=settings.epochs or passes(len(learned_from)),
-        samples=settings.samples or (8 if few(tested) else 4),
-        prompt_tokens=tokens_of(prompts),
-    )
-    return plan, "\n".join(notes)
-
-
-def _disputed(problems: Sequence[Problem]) -> str:
-    """How many texts have two different answers, of which the first one counts; empty if none has."""
-    of_text: dict[str, set[str]] = {}
-    for problem in problems:
-        of_text.setdefault(problem.text, set()).add(task_named(problem.task).truth(problem).casefold())
-    disputed = sum(len(answers) > 1 for answers in of_text.values())
-    return f"; {disputed} of these texts have different answers, of which the first one counts" if disputed else ""
 
 
 def _show(plan: Plan, settings: ImproveSettings, stream: TextIO) -> None:

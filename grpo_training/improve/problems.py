@@ -1,0 +1,62 @@
+"""Which problems a run learns from, and which it tests on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agents.generator import generator_messages
+from engine.records import Problem
+from engine.tasks.registry import check_verifiers, task_named
+from grpo_training.gate.problems import check_number, drawn, few, split
+from grpo_training.improve.plan import Plan, passes
+from grpo_training.improve.settings import ImproveSettings
+from grpo_training.runs.estimate import tokens_of
+from grpo_training.runs.problems import read_problems, without_duplicates
+
+
+def read_plan(settings: ImproveSettings) -> tuple[Plan, str]:
+    """The problems of a run and how often they are asked; and what was found out about the rows.
+
+    Raises:
+        InputError: the problems cannot be read, or there are too few.
+    """
+    loaded = read_problems(settings)
+    notes = [loaded.note] if loaded.note else []
+    if settings.test is None:
+        learned_from, tested = split(loaded.problems, settings.dataset)
+        left_out = len(loaded.problems) - len({problem.text for problem in loaded.problems})
+    else:
+        learned_from = list(loaded.problems)
+        of_test = read_problems(settings.model_copy(update={"dataset": settings.test, "max_problems": None})).problems
+        tested = without_duplicates(of_test, learned_from)
+        left_out = len(of_test) - len(tested)
+        check_number(tested, settings.test)
+    if left_out:
+        place = settings.dataset if settings.test is None else settings.test
+        disputed = _disputed(loaded.problems)
+        notes.append(f"{left_out} problems of {place} are left out, as their text occurs twice{disputed}")
+    if len(learned_from) > settings.draw:
+        notes.append(f"{settings.draw} of {len(learned_from)} problems are learned from (--draw sets it)")
+        learned_from = drawn(learned_from, settings.draw)
+    check_verifiers(tested)
+    prompts = [generator_messages(task_named(one.task), one, (), settings.prompts) for one in learned_from[:20]]
+    plan = Plan(
+        learned_from,
+        tested,
+        is_held_out={one.id for one in learned_from}.isdisjoint(one.id for one in tested),
+        roles=settings.generators,
+        rollouts=settings.rollouts,
+        epochs=settings.epochs or passes(len(learned_from)),
+        samples=settings.samples or (8 if few(tested) else 4),
+        prompt_tokens=tokens_of(prompts),
+    )
+    return plan, "\n".join(notes)
+
+
+def _disputed(problems: Sequence[Problem]) -> str:
+    """How many texts have two different answers, of which the first one counts; empty if none has."""
+    of_text: dict[str, set[str]] = {}
+    for problem in problems:
+        of_text.setdefault(problem.text, set()).add(task_named(problem.task).truth(problem).casefold())
+    disputed = sum(len(answers) > 1 for answers in of_text.values())
+    return f"; {disputed} of these texts have different answers, of which the first one counts" if disputed else ""

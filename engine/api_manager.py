@@ -326,7 +326,7 @@ class ApiManager:
         return {name: value for name, value in default.items() if name not in dropped} | dict(own)
 
     def _extra(self, role: str) -> dict[str, Any]:
-        extra = self._entries[role].get("extra_body")
+        extra = self._entry(role).get("extra_body")
         return dict(extra) if isinstance(extra, dict) else {}
 
     def _no_key(self, role: str, why: str) -> ConfigurationError:

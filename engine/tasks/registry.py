@@ -144,6 +144,12 @@ def task_of_function(reward: Callable[..., Any]) -> Task:
     return _register(_module(f"{kind}.task").task_of(reward), reward.__name__)
 
 
+def function_named(name: str) -> Callable[..., Any] | None:
+    """The function that a known task was made of; None if there is no such task."""
+    function: Callable[..., Any] | None = getattr(_registered.get(name), "function", None)
+    return function
+
+
 def _module(name: str) -> Any:
     """A module of a task, which may import this one."""
     return importlib.import_module(f"engine.tasks.{name}")

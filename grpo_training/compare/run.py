@@ -26,7 +26,7 @@ from grpo_training.gate.problems import check_number, few, shuffled
 from grpo_training.improve.improved import Improved
 from grpo_training.runs.estimate import TOKENS_OF_REPLY, tokens_line, tokens_of
 from grpo_training.runs.folder import automatic_name, run_folder
-from grpo_training.runs.problems import read_problems, remarks_on, without_duplicates
+from grpo_training.runs.problems import read_problems, remarks_on, task_facts, without_duplicates
 from grpo_training.serve.endpoints import check_budget, check_endpoint, open_client, open_endpoints
 
 _NOT_PROVEN = 3
@@ -221,6 +221,7 @@ def _asked(
         settings.top_p,
         settings.max_tokens,
         settings.seed,
+        task_facts(settings.task),
     ]
     endpoints = [manager.endpoint(role) for role in ARMS]
     how += [[endpoint.model, endpoint.shown_extra_body] for endpoint in endpoints]

@@ -80,6 +80,8 @@ def improve(
     """
     from grpo_training.improve.run import improve_with  # most of the package
 
+    if reward is not None and program is not None:
+        raise InputError("improve() has a reward and a program", fix="Let the program return the score and a feedback.")
     function = reward if program is None else program
     if function is not None:
         settings["task"] = function if isinstance(function, str) else task_of_function(function).name

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agents.generator import generator_messages
+from engine.abilities import AsksByItself
+from engine.errors import InputError
 from engine.records import Problem
 from engine.tasks.registry import check_verifiers, task_named
 from grpo_training.gate.problems import check_number, drawn, few, split
@@ -39,6 +41,8 @@ def read_plan(settings: ImproveSettings) -> tuple[Plan, str]:
         notes.append(f"{settings.draw} of {len(learned_from)} problems are learned from (--draw sets it)")
         learned_from = drawn(learned_from, settings.draw)
     check_verifiers(tested)
+    if settings.critic and any(isinstance(task_named(problem.task), AsksByItself) for problem in learned_from):
+        raise InputError("A program has no critic", fix="Leave out --critic.")
     prompts = [generator_messages(task_named(one.task), one, (), settings.prompts) for one in learned_from[:20]]
     plan = Plan(
         learned_from,

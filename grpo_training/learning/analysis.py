@@ -306,7 +306,9 @@ def _leak_check(others: Sequence[Miss]) -> LeakCheck:
         task = task_named(problem.task)
         if task.leaks_answer(content, problem):
             return True
-        return not task.teaching(problem).is_choice and any(holds_answer(content, miss.truth) for miss in others)
+        own = task.teaching(problem).answer  # a label may be named: it is no answer of one problem alone
+        is_secret = own is not None and task.leaks_answer(f"The answer is {own}.", problem)
+        return is_secret and any(holds_answer(content, miss.truth) for miss in others)
 
     return leaks
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+import inspect
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -12,7 +13,7 @@ from engine.dataset_rows import LoadedDataset
 from engine.datasets import load_dataset
 from engine.reading.plugins import with_modules_beside
 from engine.records import Problem
-from engine.tasks.registry import check_verifiers, load_task, task_named
+from engine.tasks.registry import check_verifiers, function_named, load_task, task_named
 from engine.tasks.rows import read_field_map
 
 
@@ -60,12 +61,22 @@ def remarks_on(problems: Iterable[Problem]) -> list[str]:
 
 
 def task_facts(task: str | None) -> dict[str, str]:
-    """The digest of a user's task file and its modules: rewards of a changed file are those of another run."""
+    """The digest of a user's task file and its modules, or of a function: a changed one makes another run."""
     file = Path((task or "").rpartition(":")[0])
+    function = function_named(task or "")
+    if function is not None:
+        return {"task_file": hashlib.sha256(_source(function)).hexdigest()[:12]}
     if file.suffix != ".py":
         return {}
     content = b"".join(module.read_bytes() for module in with_modules_beside(file))
     return {"task_file": hashlib.sha256(content).hexdigest()[:12]}
+
+
+def _source(function: Callable[..., object]) -> bytes:
+    try:
+        return inspect.getsource(function).encode()
+    except (OSError, TypeError):  # it was made by exec, or is no function of Python
+        return bytes(getattr(getattr(function, "__code__", None), "co_code", b""))
 
 
 def without_duplicates(problems: Sequence[Problem], taken: Sequence[Problem] = ()) -> list[Problem]:

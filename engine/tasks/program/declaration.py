@@ -22,7 +22,7 @@ def program(*, prompts: Sequence[str]) -> Callable[[FunctionT], FunctionT]:
 
     Args:
         prompts: names of its prompts, such as ``("plan", "answer")``. The program gets a mapping from each of them to a
-            text, which it puts into that prompt. The last one gets the cases.
+            text, which it puts into that prompt.
     """
 
     def declare(function: FunctionT) -> FunctionT:

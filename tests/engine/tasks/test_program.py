@@ -1,6 +1,8 @@
 """Programs: functions that ask a model several times. Their requests go through the client of the run."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -10,7 +12,9 @@ from engine.records import Completion, Problem
 from engine.tasks.program import program
 from engine.tasks.program.declaration import Call, Run, prompts_of
 from engine.tasks.registry import task_of_function
+from grpo_training.compare import __main__ as compare
 from grpo_training.runs import folder as run_folders
+from grpo_training.runs.run import OtherRunError
 from tests.grpo_training.learning.test_trials import lucky
 from tests.support.analyst import for_analyst, with_lesson
 from tests.support.fault_server import FaultPlan, chat_app, serve_in_thread
@@ -205,6 +209,55 @@ def test_calls_of_tools_come_back(folder):
             ROWS[:8], program=tool_loop, base_url=url, model="m", epochs=1, samples=1, run="t", prompts="full"
         )
     assert any(body["messages"][-1]["role"] == "tool" for body in (seen.body for seen in app["seen"]))
+
+
+def test_a_changed_program_is_another_run_and_another_comparison(folder, capsys):
+    source = (
+        "def run(row, client, prompts):\n"
+        "    messages = [{'role': 'user', 'content': prompts['answer'] + row['question']}]\n"
+        "    return client.chat.completions.create(model='-', messages=messages).choices[0].message.content\n"
+    )
+    (folder / "agent.py").write_text(source)
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    app = chat_app(Server().reply)
+    with serve_in_thread(app) as url:
+        words = ["--dataset", "rows.jsonl", "--program", "agent.py:run", "--base-url", url, "--model", "m"]
+        words += ["--model-b", "n", "--samples", "2"]
+        assert compare.main(words) == 0
+        app["seen"].clear()
+        assert compare.main(words) == 0
+        assert app["seen"] == []
+        (folder / "agent.py").write_text(source.replace("row['question']", "'Now: ' + row['question']"))
+        changed = subprocess.run(
+            [sys.executable, "-m", "grpo_training.compare", *words], cwd=folder, capture_output=True, text=True
+        )
+    assert changed.returncode == 0, changed.stderr
+    assert any("Now: " in str(seen.body) for seen in app["seen"])
+
+
+def test_a_function_that_is_defined_again_does_not_continue_the_run_of_the_first(folder):
+    def make(text):
+        def solve(row, client, prompts):
+            return said(client.chat.completions.create(model="-", messages=[user(text + row["question"])]))
+
+        def solve_again(row, client, prompts):
+            return "1"
+
+        solve_again.__name__ = "solve"
+        return solve, solve_again
+
+    first, second = make("")
+    improve(first, rows=ROWS[:8], epochs=1)
+    with pytest.raises(OtherRunError, match="task_file"):
+        improve(second, rows=ROWS[:8], epochs=1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"), [({"critic": True}, "no critic"), ({"reward": len}, "a reward and a program")]
+)
+def test_what_a_program_cannot_have_is_refused(folder, arguments, why):
+    with pytest.raises(InputError, match=why):
+        improve(one_step, **arguments)
 
 
 def test_which_functions_are_programs():

@@ -262,7 +262,6 @@ SECTIONS = {
         "encoding_unknown": sent(bytes, {"Content-Encoding": "shorthand"}),
         "utf_16": sent(lambda body: body.decode().encode("utf-16")),
         "utf_32": sent(lambda body: body.decode().encode("utf-32")),
-        "utf_7": sent(lambda body: body.decode().encode("utf-7")),
         "latin_1": sent(lambda body: b'{"note": "\xe9", ' + body[1:]),
         "overlong": sent(lambda body: b'{"note": "\xc0\xaf", ' + body[1:]),
         "bom_twice": sent(lambda body: b"\xef\xbb\xbf" * 2 + body),

@@ -76,9 +76,14 @@ def cut(rows: Sequence[Sample], config: GRPOTrainingConfig) -> list[list[Sample]
 
 
 def cut_places(rows: Sequence[Sample], config: GRPOTrainingConfig) -> list[list[int]]:
-    """The places of ``rows`` in micro-batches, sorted by length to minimise padding."""
+    """The places of ``rows`` in micro-batches: rows of a prompt side by side, sorted by the length of their longest."""
     size = config.per_device_train_batch_size
-    order = sorted(range(len(rows)), key=lambda index: rows[index].length)
+    longest: dict[tuple[int, ...], int] = {}
+    for row in rows:
+        longest[row.prompt_ids] = max(row.length, longest.get(row.prompt_ids, 0))
+    order = sorted(
+        range(len(rows)), key=lambda index: (longest[rows[index].prompt_ids], rows[index].prompt_ids, rows[index].length)
+    )
     return [order[start : start + size] for start in range(0, len(order), size)]
 
 

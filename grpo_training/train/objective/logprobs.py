@@ -18,6 +18,7 @@ from torch.utils.checkpoint import checkpoint
 
 from engine.errors import ConfigurationError, InputError
 from grpo_training.train.data.batches import Batch
+from grpo_training.train.objective.packing import FLEX, Cost, Packed, packed
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -39,6 +40,7 @@ def completion_logps(
     temperature: float = 1.0,
     chunk_size: int = CHUNK_SIZE,
     entropy: bool = False,
+    packs: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
     """Log-probs of completion tokens under ``model``, and the entropy of the distribution each was drawn from.
 
@@ -54,6 +56,7 @@ def completion_logps(
         temperature: divides the logits, as in sampling.
         chunk_size: positions whose logits are in memory at once.
         entropy: whether to compute the entropies.
+        packs: the rows may pass through the model as one sequence; see :mod:`grpo_training.train.objective.packing`.
 
     Returns:
         log-probs, float32 (B, C), with gradients if they are enabled; 0 where ``mask_BC`` is false. The softmax is
@@ -70,10 +73,19 @@ def completion_logps(
     row_N, column_N = mask_BC.nonzero(as_tuple=True)
     position_N = completion_start_B[row_N] + column_N
     before = (row_N, position_N - 1)  # a position predicts the token after it
-    hidden_BTH = head.backbone(
-        input_ids=input_ids_BT, attention_mask=attention_mask_BT, use_cache=False
-    ).last_hidden_state
-    hidden_NH = hidden_BTH[before]
+    rows = (input_ids_BT, attention_mask_BT, completion_start_B)
+    sequence = _one_sequence(head.backbone, *rows) if packs else None
+    if sequence is None:
+        hidden_NH = head.backbone(
+            input_ids=input_ids_BT, attention_mask=attention_mask_BT, use_cache=False
+        ).last_hidden_state[before]
+    else:
+        hidden_NH = head.backbone(
+            input_ids=sequence.ids_S.unsqueeze(0),
+            position_ids=sequence.position_S.unsqueeze(0),
+            attention_mask=sequence.mask(head.backbone),
+            use_cache=False,
+        ).last_hidden_state[0][sequence.place_BT[before]]
     target_N = input_ids_BT[row_N, position_N]
 
     def of_chunk(hidden: Tensor, target: Tensor) -> tuple[Tensor, ...]:
@@ -106,11 +118,12 @@ class LogProbModel(nn.Module):  # type: ignore[misc]
 
     Args:
         model: a causal language model of transformers, or a PEFT model.
+        packs: rows may pass through it as one sequence.
     """
 
-    def __init__(self, model: PreTrainedModel) -> None:
+    def __init__(self, model: PreTrainedModel, *, packs: bool = False) -> None:
         super().__init__()
-        self.model = model
+        self.model, self._packs = model, packs
 
     def forward(self, batch: Batch, *, temperature: float, entropy: bool = False) -> tuple[Tensor, Tensor | None]:
         """Log-probs (B, C), and the entropies (B, C, without gradient) if they are asked for.
@@ -121,7 +134,46 @@ class LogProbModel(nn.Module):  # type: ignore[misc]
             entropy: whether to compute the entropy at each token too.
         """
         tensors = (batch.input_ids_BT, batch.attention_mask_BT, batch.completion_start_B, batch.mask_BC)
-        return completion_logps(self.model, *tensors, temperature=temperature, entropy=entropy)
+        return completion_logps(self.model, *tensors, temperature=temperature, entropy=entropy, packs=self._packs)
+
+
+def can_pack(model: PreTrainedModel, longest: int) -> bool:
+    """Whether rows of a model may pass through it as one sequence.
+
+    On a GPU only with FlexAttention, as a whole mask is slow there. Tried with two small rows, since some kinds of
+    attention take no mask, and some layers have none.
+
+    Args:
+        model: without dropout.
+        longest: tokens of the longest row. Beyond a sliding window the mask would show too much.
+    """
+    config = model.config.get_text_config()
+    window = getattr(config, "sliding_window", None) if getattr(config, "use_sliding_window", True) else None
+    if window is not None and window < longest:
+        return False
+    if model.device.type != "cpu" and config._attn_implementation != FLEX:
+        return False
+    ids_BT = torch.arange(80, device=model.device).view(2, 40) % 7
+    ids_BT[1, :30] = ids_BT[0, :30]
+    rows = (ids_BT, torch.ones_like(ids_BT), torch.full((2,), 30, device=model.device))
+    mask_BC = torch.ones(2, 10, device=model.device)
+    with torch.no_grad():
+        padded, _ = completion_logps(model, *rows, mask_BC)
+        try:
+            ours, _ = completion_logps(model, *rows, mask_BC, packs=True)
+        except (ValueError, RuntimeError, TypeError, AttributeError):  # attention that takes no such mask
+            return False
+    return float((padded - ours).abs().max()) <= 0.01 * float(padded.abs().max())
+
+
+def _one_sequence(
+    backbone: Any, ids_BT: Tensor, attention_mask_BT: Tensor, start_B: Tensor
+) -> Packed | None:
+    """The rows as one sequence; None if padded rows take less."""
+    is_flex = backbone.config._attn_implementation == FLEX
+    sequence = packed(ids_BT, attention_mask_BT.bool(), start_B, in_blocks=is_flex)
+    is_less = is_flex or Cost.of(backbone).is_less_packed(len(sequence.ids_S), *ids_BT.shape)
+    return sequence if is_less else None
 
 
 def not_finite_weight(model: nn.Module) -> str | None:

@@ -27,7 +27,7 @@ from grpo_training.train.data.rows import cut
 from grpo_training.train.data.samples import Sample
 from grpo_training.train.data.training_data import TrainingData
 from grpo_training.train.models.loading import has_adapter, load_model, trained_weights, uses_bf16
-from grpo_training.train.objective.logprobs import LogProbModel, check_logits
+from grpo_training.train.objective.logprobs import LogProbModel, can_pack, check_logits
 from grpo_training.train.objective.reference_policy import ReferencePolicy
 from grpo_training.train.offline.plan import PlannedStep, plan_steps
 from grpo_training.train.processes import local_share
@@ -104,7 +104,9 @@ def prepare(config: GRPOTrainingConfig, data: TrainingData, run_dir: Path) -> Tr
     if config.quantised is None:  # a rounded one is where it belongs
         model = model.to(accelerator.device)
     check_logits(model)
-    policy, optimizer = accelerator.prepare(LogProbModel(model), new_optimizer(config, model))
+    rows = [row for group in (*data.groups, *data.validation) for row in group]
+    packs = can_pack(model, max(row.length for row in [*rows, *data.teacher]))
+    policy, optimizer = accelerator.prepare(LogProbModel(model, packs=packs), new_optimizer(config, model))
     return Training(
         config=config,
         data=data,
@@ -114,7 +116,7 @@ def prepare(config: GRPOTrainingConfig, data: TrainingData, run_dir: Path) -> Tr
         policy=policy,
         tokenizer=tokenizer,
         plan=plan_steps([len(group) for group in data.groups], config, accelerator.num_processes),
-        reference=ReferencePolicy([row for group in (*data.groups, *data.validation) for row in group]),
+        reference=ReferencePolicy(rows),
         optimizer=optimizer,
         kl=AdaptiveKL(config.beta),
     )

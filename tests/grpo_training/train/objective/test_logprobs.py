@@ -9,6 +9,7 @@ pytest.importorskip("transformers")
 
 from engine.errors import ConfigurationError, InputError  # noqa: E402
 from grpo_training.train.objective.logprobs import (  # noqa: E402
+    can_pack,
     check_logits,
     completion_logps,
 )
@@ -86,6 +87,96 @@ def test_padding_on_the_left_gives_the_same():
     right, _ = completion_logps(model, ids, attention, STARTS, MASK)
     left, _ = completion_logps(model, left_ids, left_attention, torch.full((3,), 5), MASK)
     torch.testing.assert_close(left, right, atol=1e-5, rtol=1e-5)
+
+
+def rows_of_two_prompts():
+    """Five rows: the first, third and fifth have one prompt, the others another one; padded on both sides."""
+    generator = torch.Generator().manual_seed(4)
+    prompts = [torch.randint(0, VOCABULARY, (length,), generator=generator) for length in (40, 20)]
+    ids, attention = torch.zeros(5, 58, dtype=torch.long), torch.zeros(5, 58, dtype=torch.long)
+    starts, lengths = [50, 30, 41, 20, 40], [3, 15, 6, 1, 2]
+    for row, (start, length) in enumerate(zip(starts, lengths, strict=True)):
+        tokens = torch.cat([prompts[row % 2], torch.randint(0, VOCABULARY, (length,), generator=generator)])
+        before = start - len(prompts[row % 2])
+        ids[row, before : before + len(tokens)] = tokens
+        attention[row, before : before + len(tokens)] = 1
+    mask = torch.arange(15) < torch.tensor(lengths).unsqueeze(1)
+    mask[2, 1] = False
+    return ids, attention, torch.tensor(starts), mask
+
+
+@pytest.fixture
+def _flex_on_a_cpu(monkeypatch):
+    """FlexAttention computes by its definition, uncompiled, and passes gradients back, which PyTorch refuses on CPUs."""
+    flex = pytest.importorskip("torch.nn.attention.flex_attention")
+    monkeypatch.setattr(flex, "_validate_device", lambda *_: None)
+    monkeypatch.setattr(flex, "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG", True)
+    monkeypatch.setattr(
+        "transformers.integrations.flex_attention.WrappedFlexAttention.__call__", lambda _: flex.flex_attention
+    )
+
+
+@table("chunk_size", [4, 100])
+@table("attention", ["sdpa", "eager", "flex_attention"])
+@pytest.mark.usefixtures("_flex_on_a_cpu")
+def test_rows_in_one_sequence_give_the_log_probs_and_gradients_of_padded_rows(chunk_size, attention):
+    model, reference, given = tiny(), tiny(), rows_of_two_prompts()
+    model.set_attn_implementation(attention)
+    assert can_pack(model, 58)
+    seen = []
+    model.model.layers[0].register_forward_hook(lambda _module, arguments, _output: seen.append(arguments[0].shape[:2]))
+    ours, entropy = completion_logps(model, *given, chunk_size=chunk_size, packs=True, entropy=True)
+    tokens = 40 + 20 + 27  # each prompt once
+    assert seen == [(1, 128 if attention == "flex_attention" else tokens)]
+    padded, expected_entropy = completion_logps(reference, *given, entropy=True)
+    torch.testing.assert_close(ours, padded, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(entropy, expected_entropy, atol=1e-5, rtol=1e-5)
+    upstream = torch.randn(ours.shape, generator=torch.Generator().manual_seed(5))
+    (ours * upstream).sum().backward()
+    (padded * upstream).sum().backward()
+    for (name, weight), other in zip(model.named_parameters(), reference.parameters(), strict=True):
+        largest = float(other.grad.abs().max())
+        torch.testing.assert_close(weight.grad, other.grad, atol=1e-5 * largest, rtol=0, msg=name)
+
+
+def test_rows_without_a_common_prompt_are_padded():
+    model, seen = tiny(), []
+    model.model.layers[0].register_forward_hook(lambda _module, arguments, _output: seen.append(arguments[0].shape[:2]))
+    ids, attention = rows()
+    completion_logps(model, ids[:1], attention[:1], STARTS[:1], MASK[:1], packs=True)
+    assert seen == [(1, 7)]
+
+
+def test_a_model_whose_rows_would_see_each_other_is_not_packed(monkeypatch):
+    model = tiny().eval()
+    assert can_pack(model, 9)
+    backbone = model.model.forward
+    monkeypatch.setattr(
+        model.model,
+        "forward",
+        lambda **named: backbone(**{key: value for key, value in named.items() if key != "attention_mask"}),
+    )  # one long sequence
+    assert not can_pack(model, 9)
+
+
+def test_a_model_that_takes_no_mask_of_its_own_is_not_packed(monkeypatch):
+    model = tiny().eval()
+    backbone = model.model.forward
+
+    def only_padding(*, attention_mask=None, **named):
+        if attention_mask is not None and attention_mask.dim() != 2:
+            raise ValueError("attention_mask has to be (batch, tokens)")
+        return backbone(attention_mask=attention_mask, **named)
+
+    monkeypatch.setattr(model.model, "forward", only_padding)
+    assert not can_pack(model, 9)
+
+
+def test_rows_beyond_a_sliding_window_are_not_packed():
+    narrow = tiny(use_sliding_window=True, sliding_window=48, max_window_layers=0)
+    assert can_pack(narrow, 48)
+    assert not can_pack(narrow, 49)
+    assert can_pack(tiny(sliding_window=48), 49)  # Qwen2 has the number, and does not use it
 
 
 def test_only_wanted_positions_pass_through_the_head_and_never_more_than_a_chunk():

@@ -2,8 +2,8 @@
 
 ``python -m bench.real_model_step --model FOLDER``. Both train all weights with equal settings (see
 :mod:`bench.finetune_step`): on the CPU in float32 with one thread; with ``CUDA_VISIBLE_DEVICES=0`` on that GPU in
-bfloat16 with float32 weights, where the peak memory of a step is printed too. The rows are replies to one prompt.
-Tokens are those of the prompt and the completion of each row, without padding. Exits with status 1 if the losses
+bfloat16 with float32 weights, where the peak memory of a step is printed too. The rows are replies to one prompt,
+which our step computes once on a CPU, and on a GPU with FlexAttention. Tokens are those of the prompt and the completion of each row, without padding. Exits with status 1 if the losses
 differ. Needs TRL (``make finetune``).
 """
 
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from bench.finetune_step import Case, interleaved_times, our_step, samples, summary, trl_step
 
 # After bench.finetune_step, which sets what these two read when they are imported.
+from grpo_training.train.objective.packing import FLEX  # isort: skip
 import torch  # isort: skip
 from transformers import AutoConfig  # isort: skip
 
@@ -34,6 +35,9 @@ def main(model: Path, output_dir: Path, *, rows: int, prompt: int, completion: i
         "TRL": trl_step(model, batch, case, bf16=bf16, output_dir=output_dir),
         "ours": our_step(model, batch, bf16=bf16, max_seq_length=prompt + completion),
     }
+    if bf16:
+        flex = {"max_seq_length": prompt + completion, "attn_implementation": FLEX}
+        steps["FlexAttention"] = our_step(model, batch, bf16=bf16, **flex)
     losses = {name: step() for name, step in steps.items()}
     tolerance = 1e-2 if bf16 else 1e-4
     agree = max(abs(loss - losses["TRL"]) for loss in losses.values()) <= tolerance

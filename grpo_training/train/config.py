@@ -139,6 +139,12 @@ class GRPOTrainingConfig(ResumableSettings):
     )
     vllm_server_base_url: str | None = Field(None, description="base URL of the vLLM server")
     vllm_gpu_memory_utilization: float = Field(0.3, gt=0, lt=1, description="share of GPU memory for vLLM (colocate)")
+    vllm_enable_sleep_mode: bool = Field(
+        False, description="vLLM frees its memory while weights are trained (colocate); each step wakes it up"
+    )
+    score_deadline: float | None = Field(
+        None, gt=0, description="seconds to score a batch; later completions have no reward, which is not 0 (online)"
+    )
 
     # policy loss
     loss_type: Literal["grpo", "dr_grpo", "dapo", "bnpo", "cispo"] = Field("dapo", description="loss type, as in TRL")
@@ -181,7 +187,9 @@ class GRPOTrainingConfig(ResumableSettings):
     gradient_checkpointing: bool = Field(False, description="recompute activations to save memory")
     bf16: bool | None = Field(None, description="train in bfloat16; default: where the hardware computes it")
     attn_implementation: str | None = Field(
-        None, description="attention of transformers, such as flash_attention_2; default: the model's"
+        None,
+        description="attention of transformers, such as flash_attention_2; flex_attention: a GPU computes each prompt "
+        "once, as a CPU always does (offline); default: the model's",
     )
 
     # logging and checkpoints
@@ -293,6 +301,8 @@ class GRPOTrainingConfig(ResumableSettings):
             yield "there is no loss: grpo_weight is 0, and no imitation term is on"
         if self.vllm_server_base_url is not None and not (self.use_vllm and self.vllm_mode == "server"):
             yield "vllm_server_base_url is used with use_vllm and vllm_mode server only"
+        if self.vllm_enable_sleep_mode and not (self.use_vllm and self.vllm_mode == "colocate"):
+            yield "vllm_enable_sleep_mode is used with use_vllm and vllm_mode colocate only"
         for name in ("load_in_4bit", "load_in_8bit", "adaptive_kl"):
             if getattr(self, name) and self.mode == "online":
                 yield f"{name} is used by offline and supervised training only"

@@ -84,7 +84,11 @@ def train_online(
         warnings.simplefilter("ignore", FutureWarning)  # TRL uses deprecated names of transformers
         settings = config.reward_settings
         paid_by = None if settings is None else stack.enter_context(reward_functions(kept, settings))
-        reward = stack.enter_context(TrlReward(custom=load_reward(config.reward), reward_functions=paid_by))
+        reward = stack.enter_context(
+            TrlReward(
+                custom=load_reward(config.reward), reward_functions=paid_by, deadline_s=config.score_deadline
+            )
+        )
         trainer = GRPOWithImitationTrainer(
             config=config,
             reward=reward,

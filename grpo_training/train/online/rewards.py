@@ -10,7 +10,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -103,6 +103,8 @@ class TrlReward:
         reward_functions: the training reward of each task, by its name; None: that of
             ``engine.reward_evaluator``.
         workers: completions that are scored at a time.
+        deadline_s: seconds for a batch; completions that take longer have no reward; None: no limit. A custom
+            reward that takes whole batches has none.
         clock: monotonic seconds.
     """
 
@@ -114,6 +116,7 @@ class TrlReward:
         custom: Task[Any] | BatchReward | None = None,
         reward_functions: Mapping[str, RewardFunction] | None = None,
         workers: int = WORKERS,
+        deadline_s: float | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.latest: list[ScoredCompletion] = []
@@ -124,6 +127,7 @@ class TrlReward:
         self._reward_functions = reward_functions
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="reward")
         self._unscored_batches, self._clock = 0, clock
+        self._deadline_s = deadline_s
 
     def __enter__(self) -> TrlReward:
         return self
@@ -163,7 +167,7 @@ class TrlReward:
             scored_rows = zip(problems, completions, completion_ids, given, strict=True)
             self.latest = [_by_function(*row) for row in scored_rows]
         else:
-            self.latest = list(self._pool.map(self._score, problems, completions, completion_ids))
+            self.latest = self._scored(list(zip(problems, completions, completion_ids, strict=True)))
         self.scored += len(self.latest)
         rewards = [scored.reward for scored in self.latest]
         self.without_reward += rewards.count(None)
@@ -176,6 +180,18 @@ class TrlReward:
         if self._unscored_batches >= PATIENCE:
             raise self._nothing_scored(f"None of the last {PATIENCE} batches of completions could be scored")
         return rewards
+
+    def _scored(self, rows: Sequence[tuple[Problem, Any, Sequence[int]]]) -> list[ScoredCompletion]:
+        """The completions of a batch; those that are not scored by the deadline have no reward."""
+        calls: list[Future[ScoredCompletion]] = [self._pool.submit(self._score, *row) for row in rows]
+        late = wait(calls, timeout=self._deadline_s).not_done
+        for call in late:
+            call.cancel()  # it has no effect on one that runs, which ends at the time limit of its task
+        why = f"not scored within {self._deadline_s:g} s" if late else ""
+        return [
+            _by_function(*row, (None, why)) if call in late else call.result()
+            for row, call in zip(rows, calls, strict=True)
+        ]
 
     def _score(self, problem: Problem, completion: Any, token_ids: Sequence[int]) -> ScoredCompletion:
         assert not isinstance(self._custom, BatchReward)

@@ -23,7 +23,7 @@ _SAME_NAME = (
     *("learning_rate", "lr_scheduler_type", "num_train_epochs", "max_steps", "optim", "weight_decay", "max_grad_norm"),
     *("per_device_train_batch_size", "gradient_accumulation_steps", "seed"),
     *("num_generations", "max_completion_length", "temperature", "top_p", "repetition_penalty"),
-    *("use_vllm", "vllm_mode", "vllm_server_base_url", "vllm_gpu_memory_utilization"),
+    *("use_vllm", "vllm_mode", "vllm_server_base_url", "vllm_gpu_memory_utilization", "vllm_enable_sleep_mode"),
     *("loss_type", "importance_sampling_level", "epsilon", "scale_rewards"),
     *("mask_truncated_completions", "beta", "gradient_checkpointing", "logging_steps", "save_total_limit"),
 )

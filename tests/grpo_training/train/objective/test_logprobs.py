@@ -139,6 +139,22 @@ def test_rows_in_one_sequence_give_the_log_probs_and_gradients_of_padded_rows(ch
         torch.testing.assert_close(weight.grad, other.grad, atol=1e-5 * largest, rtol=0, msg=name)
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU for CUDA")
+def test_on_a_gpu_flex_attention_gives_the_log_probs_and_gradients_of_padded_rows():
+    model, reference = tiny(hidden_size=64).cuda(), tiny(hidden_size=64).cuda()
+    model.set_attn_implementation("flex_attention")
+    given = [tensor.cuda() for tensor in rows_of_two_prompts()]
+    assert can_pack(model, 58)
+    ours, _ = completion_logps(model, *given, packs=True)
+    padded, _ = completion_logps(reference, *given)
+    torch.testing.assert_close(ours, padded, atol=1e-3, rtol=1e-3)
+    ours.sum().backward()
+    padded.sum().backward()
+    for (name, weight), other in zip(model.named_parameters(), reference.parameters(), strict=True):
+        largest = float(other.grad.abs().max())
+        torch.testing.assert_close(weight.grad, other.grad, atol=1e-3 * largest, rtol=0, msg=name)
+
+
 def test_rows_without_a_common_prompt_are_padded():
     model, seen = tiny(), []
     model.model.layers[0].register_forward_hook(lambda _module, arguments, _output: seen.append(arguments[0].shape[:2]))

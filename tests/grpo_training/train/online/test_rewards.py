@@ -173,6 +173,26 @@ def test_several_are_scored_at_a_time(fake, monkeypatch):
     assert score(fake, [problem(7)] * 4, ["7"] * 4) == [1.0] * 4
 
 
+def test_a_completion_that_is_not_scored_by_the_deadline_has_no_reward(monkeypatch):
+    released = threading.Event()
+
+    class Slow(FakeTask):
+        def evaluate(self, candidate, problem):
+            if candidate.stated_answer == "slow":
+                released.wait(30)
+            return super().evaluate(candidate, problem)
+
+    monkeypatch.setitem(registry._registered, "math", Slow())
+    with TrlReward(workers=2, deadline_s=0.3) as reward:
+        metrics: dict[str, float] = {}
+        found = score(reward, [problem(7)] * 4, ["7", "slow", "8", "7"], log_metric=metrics.__setitem__)
+        assert found == [1.0, None, 0.0, 1.0]
+        assert metrics["faults/infra"] == 0.25
+        assert reward.first_error == "not scored within 0.3 s"
+        released.set()
+        assert score(reward, [problem(7)] * 2, ["slow", "7"]) == [0.0, 1.0]
+
+
 def test_the_prompt_is_the_generators_own_without_experiences():
     (one,) = load_problems("quickstart", max_problems=1)
     (row,) = dataset_rows([one], "compact")

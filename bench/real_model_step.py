@@ -3,8 +3,8 @@
 ``python -m bench.real_model_step --model FOLDER``. Both train all weights with equal settings (see
 :mod:`bench.finetune_step`): on the CPU in float32 with one thread; with ``CUDA_VISIBLE_DEVICES=0`` on that GPU in
 bfloat16 with float32 weights, where the peak memory of a step is printed too. The rows are replies to one prompt,
-which our step computes once on a CPU, and on a GPU with FlexAttention. Tokens are those of the prompt and the completion of each row, without padding. Exits with status 1 if the losses
-differ. Needs TRL (``make finetune``).
+which our step computes once on a CPU, and on a GPU with FlexAttention. Tokens are those of the prompt and the
+completion of each row, without padding. Exits with status 1 if the losses differ. Needs TRL (``make finetune``).
 """
 
 from __future__ import annotations

@@ -16,6 +16,8 @@ from engine.llm.budget import Budget, Counters
 from engine.llm.cancellation import CancelScope
 from engine.llm.journal import ResponseJournal, request_keys
 from engine.llm.limits import ConcurrencyRule
+from engine.llm.replies import ended_in_thought
+from engine.llm.requests import with_more_tokens
 from engine.llm.retry import RetryPolicy
 from engine.llm.sender import RequestSender, Sample, reply_of
 from engine.llm.trouble import TroubleReporter
@@ -113,6 +115,8 @@ class LLMClient:
     async def sample(self, request: ChatRequest, sample_indices: Sequence[int]) -> list[Reply]:
         """Draw samples of a request. Samples that are in the journal are not requested again.
 
+        A sample whose tokens were used up while the model was thinking is drawn again with more of them.
+
         Args:
             request: the chat request.
             sample_indices: which samples to draw; an index is part of the journal key.
@@ -127,6 +131,24 @@ class LLMClient:
             ConfigurationError: the role is not configured.
             JournalError: replies cannot be stored.
         """
+        replies = await self._sample(request, sample_indices)
+        thinking = {reply.sample_index for reply in replies if ended_in_thought(reply.completion)}
+        while thinking and (longer := with_more_tokens(request)) is not None:
+            limits = (request.sampling.max_tokens, longer.sampling.max_tokens)
+            self._trouble.asks_for_more_tokens(self._manager.endpoint(request.role), *limits)
+            drawn = {reply.sample_index: reply for reply in await self._sample(longer, sorted(thinking), is_extra=True)}
+            refused = {index for index, reply in drawn.items() if reply.fault is not None and reply.fault.is_alone}
+            replies = [
+                drawn[reply.sample_index] if reply.sample_index in thinking - refused else reply for reply in replies
+            ]
+            thinking = {index for index in thinking - refused if ended_in_thought(drawn[index].completion)}
+            request = longer
+        return replies
+
+    async def _sample(
+        self, request: ChatRequest, sample_indices: Sequence[int], *, is_extra: bool = False
+    ) -> list[Reply]:
+        """As :meth:`sample`, with the limit of the request; an extra request may be refused."""
         async with self._cancel_scope.call():
             endpoint = self._manager.endpoint(request.role)
             keys = request_keys(request, endpoint.model, endpoint.extra_body, sample_indices)
@@ -146,28 +168,28 @@ class LLMClient:
                 wanted = [Sample(index, key) for key, index in missing.items() if key not in replies]
                 pending = {s.key: self._in_flight[s.key] for s in wanted if s.key in self._in_flight}
                 if unsent := [sample for sample in wanted if sample.key not in pending]:
-                    replies |= await self._send_all(request, unsent)
+                    replies |= await self._send_all(request, unsent, is_extra=is_extra)
                 for key, future in pending.items():
                     reply = await asyncio.shield(future)
                     if reply is not None:  # None: the other call was cancelled or failed, so request it again
                         replies[key] = reply
             return [replies[key] for key in keys]
 
-    async def _send_all(self, request: ChatRequest, samples: Sequence[Sample]) -> dict[str, Reply]:
+    async def _send_all(self, request: ChatRequest, samples: Sequence[Sample], *, is_extra: bool) -> dict[str, Reply]:
         """Request samples. Meanwhile other calls wait for them."""
         loop = asyncio.get_running_loop()
         futures: dict[str, asyncio.Future[Reply | None]] = {sample.key: loop.create_future() for sample in samples}
         self._in_flight.update(futures)
         replies: dict[str, Reply] = {}
         try:
-            replies = await _gather([self._send_run(request, run) for run in _consecutive(samples)])
+            replies = await _gather([self._send_run(request, run, is_extra=is_extra) for run in _consecutive(samples)])
         finally:
             for key, future in futures.items():
                 del self._in_flight[key]
                 future.set_result(replies.get(key))
         return replies
 
-    async def _send_run(self, request: ChatRequest, samples: Sequence[Sample]) -> dict[str, Reply]:
+    async def _send_run(self, request: ChatRequest, samples: Sequence[Sample], *, is_extra: bool) -> dict[str, Reply]:
         """Request samples with consecutive indices: together if the endpoint supports ``n``, the rest separately."""
         replies: dict[str, Reply] = {}
         endpoint = self._manager.endpoint(request.role)
@@ -175,7 +197,8 @@ class LLMClient:
         together = "n" not in connection.dropped
         batches = [samples] if together else [[sample] for sample in samples]
         while batches:
-            replies |= await _gather([self._sender.send(connection, endpoint, request, batch) for batch in batches])
+            sent = [self._sender.send(connection, endpoint, request, batch, is_extra=is_extra) for batch in batches]
+            replies |= await _gather(sent)
             batches = [[sample] for sample in samples if sample.key not in replies]
         return replies
 

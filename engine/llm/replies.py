@@ -201,6 +201,16 @@ def is_blank(text: str, finish_reason: str | None) -> bool:
     return (not text or text.isspace()) and finish_reason not in ("length", "content_filter")
 
 
+def ended_in_thought(completion: Completion | None) -> bool:
+    """Whether the tokens of a reply were used up before its answer began."""
+    if completion is None or completion.finish_reason != "length":
+        return False
+    text = completion.text.strip()
+    if not text:
+        return bool(completion.reasoning or completion.usage.reasoning_tokens)
+    return text.startswith("<think>") and "</think>" not in text
+
+
 def clean(text: str) -> str:
     """Replace lone surrogates, which cannot be encoded as UTF-8."""
     if text.isascii():

@@ -20,6 +20,21 @@ CHAT = "chat"
 """The name of a request without optional parts, among what an endpoint is known to answer."""
 
 
+_LONGER, _LONGEST = 4, 32_768
+
+
+def with_more_tokens(request: ChatRequest) -> ChatRequest | None:
+    """The request with four times its limit of tokens, at most 32,768; None if it has none, or has so many already.
+
+    So the tokens of the replies that were cut off are at most a third of those of the last one.
+    """
+    limit = request.sampling.max_tokens
+    if limit is None or limit >= _LONGEST:
+        return None
+    sampling = request.sampling.model_copy(update={"max_tokens": min(_LONGER * limit, _LONGEST)})
+    return request.model_copy(update={"sampling": sampling})
+
+
 def request_body(
     request: ChatRequest, endpoint: Endpoint, names: frozenset[str], first_index: int, count: int
 ) -> dict[str, Any]:

@@ -115,9 +115,20 @@ class RequestSender:
     """The attempts in flight, by the keys of their samples. They outlive their callers."""
 
     async def send(
-        self, connection: EndpointConnection, endpoint: Endpoint, request: ChatRequest, samples: Sequence[Sample]
+        self,
+        connection: EndpointConnection,
+        endpoint: Endpoint,
+        request: ChatRequest,
+        samples: Sequence[Sample],
+        *,
+        is_extra: bool = False,
     ) -> dict[str, Reply]:
         """Send a request for samples with consecutive indices until it is answered or given up.
+
+        Args:
+            connection, endpoint: where it goes.
+            request, samples: what is asked for.
+            is_extra: another reply is there, so that a refusal, whatever its reason, is no error.
 
         Returns:
             replies by journal key. A sample that the endpoint left out, because it does not support ``n``, has
@@ -133,7 +144,8 @@ class RequestSender:
             return result
         if result.parameter == "n":
             return {}
-        kind = REFUSED_REQUEST if await self._fails_alone(call, result) else result.code
+        is_refused = is_extra and result.action in (RetryAction.STOP, RetryAction.REJECT)
+        kind = REFUSED_REQUEST if is_refused or await self._fails_alone(call, result) else result.code
         fault = Fault(kind=kind, message=describe(endpoint, result, answered=True))
         return {s.key: Reply(sample_index=s.index, outcome=Outcome.INFRA_FAULT, fault=fault) for s in samples}
 

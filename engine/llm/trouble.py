@@ -108,6 +108,15 @@ class TroubleReporter:
             what = "a system message:" if part == SYSTEM else f"{part}: it is left out, and"
             self._tell_once(endpoint, part, f"{endpoint.model} does not take {what} {instead}")
 
+    def asks_for_more_tokens(self, endpoint: Endpoint, limit: int | None, more: int | None) -> None:
+        """Report once that replies whose tokens were used up by thinking are asked for again."""
+        self._tell_once(
+            endpoint,
+            f"thinking {limit}",
+            f"{endpoint.model} thinks for longer than {limit:,} tokens (--max-tokens): such replies are asked for "
+            f"again with {more:,}. With --max-tokens {more} they are paid for once",
+        )
+
     def check_reply(self, endpoint: Endpoint, response: ChatResponse, least: int) -> None:
         """Report a server that reads only a part of long prompts, and one that sends many replies without text.
 

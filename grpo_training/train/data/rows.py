@@ -82,7 +82,8 @@ def cut_places(rows: Sequence[Sample], config: GRPOTrainingConfig) -> list[list[
     for row in rows:
         longest[row.prompt_ids] = max(row.length, longest.get(row.prompt_ids, 0))
     order = sorted(
-        range(len(rows)), key=lambda index: (longest[rows[index].prompt_ids], rows[index].prompt_ids, rows[index].length)
+        range(len(rows)),
+        key=lambda index: (longest[rows[index].prompt_ids], rows[index].prompt_ids, rows[index].length),
     )
     return [order[start : start + size] for start in range(0, len(order), size)]
 

@@ -166,9 +166,7 @@ def can_pack(model: PreTrainedModel, longest: int) -> bool:
     return float((padded - ours).abs().max()) <= 0.01 * float(padded.abs().max())
 
 
-def _one_sequence(
-    backbone: Any, ids_BT: Tensor, attention_mask_BT: Tensor, start_B: Tensor
-) -> Packed | None:
+def _one_sequence(backbone: Any, ids_BT: Tensor, attention_mask_BT: Tensor, start_B: Tensor) -> Packed | None:
     """The rows as one sequence; None if padded rows take less."""
     is_flex = backbone.config._attn_implementation == FLEX
     sequence = packed(ids_BT, attention_mask_BT.bool(), start_B, in_blocks=is_flex)

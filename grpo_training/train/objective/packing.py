@@ -144,7 +144,9 @@ class Cost(NamedTuple):
     def of(cls, backbone: Any) -> Cost:
         """That of a backbone of transformers."""
         config = backbone.config.get_text_config()
-        weights = sum(weight.numel() for weight in backbone.parameters()) - backbone.get_input_embeddings().weight.numel()
+        weights = (
+            sum(weight.numel() for weight in backbone.parameters()) - backbone.get_input_embeddings().weight.numel()
+        )
         size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         return cls(weights, 2 * config.num_hidden_layers * config.num_attention_heads * size)
 

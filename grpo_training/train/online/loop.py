@@ -85,9 +85,7 @@ def train_online(
         settings = config.reward_settings
         paid_by = None if settings is None else stack.enter_context(reward_functions(kept, settings))
         reward = stack.enter_context(
-            TrlReward(
-                custom=load_reward(config.reward), reward_functions=paid_by, deadline_s=config.score_deadline
-            )
+            TrlReward(custom=load_reward(config.reward), reward_functions=paid_by, deadline_s=config.score_deadline)
         )
         trainer = GRPOWithImitationTrainer(
             config=config,

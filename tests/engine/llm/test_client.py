@@ -229,3 +229,70 @@ async def test_refused_parameters_are_not_sent_again(journal):
         async with LLMClient(manager(url), journal=journal, retry=SHORT_WAITS) as client:
             await client.sample(request.model_copy(update={"messages": ask("p").messages}), [0, 1])
         assert len(app["seen"]) == 2
+
+
+def thinking_app(needed, refused_above=None):
+    """A model that thinks for ``needed`` tokens before it answers; longer limits than ``refused_above`` are refused."""
+
+    async def complete(request):
+        body = await request.json()
+        seen.append((body["max_tokens"], body.get("n", 1)))
+        if refused_above is not None and body["max_tokens"] > refused_above:
+            message = (
+                f"max_tokens is too large: {body['max_tokens']}. This model's maximum context length is 8192 tokens"
+            )
+            return web.json_response({"error": {"message": message, "code": 400}}, status=400)
+        ended = body["max_tokens"] > needed
+        message = {"role": "assistant", "content": "4" if ended else "", "reasoning_content": "Let me see."}
+        choice = {"message": message, "finish_reason": "stop" if ended else "length"}
+        used = {"prompt_tokens": 10, "completion_tokens": min(needed, body["max_tokens"])}
+        choices = [{**choice, "index": index} for index in range(body.get("n", 1))]
+        return web.json_response({"model": "m", "choices": choices, "usage": used})
+
+    seen, app = [], web.Application()
+    app.router.add_post("/v1/chat/completions", complete)
+    return app, seen
+
+
+async def test_a_reply_that_ends_in_thought_is_asked_for_with_more_tokens_and_that_is_said_once(journal):
+    app, seen = thinking_app(needed=5000)
+    told = []
+    async with serve(app) as url:
+        for start in range(2):  # the second one finds all replies in the journal
+            async with LLMClient(manager(url), journal=journal) as client:
+                client.report_trouble_to(told.append)
+                replies = await client.sample(ask("q", sampling=Sampling(max_tokens=1024)), [0, 1])
+                await client.sample(ask("r", sampling=Sampling(max_tokens=1024)), [0])
+                assert texts(replies) == ["4", "4"]
+                assert client.counters.requests_sent == (6 if start == 0 else 0)
+    assert sorted(seen) == [(1024, 1), (1024, 2), (4096, 1), (4096, 2), (16384, 1), (16384, 2)]
+    assert [line.partition(" thinks ")[2] for line in told] == [
+        "for longer than 1,024 tokens (--max-tokens): such replies are asked for again with 4,096. "
+        "With --max-tokens 4096 they are paid for once",
+        "for longer than 4,096 tokens (--max-tokens): such replies are asked for again with 16,384. "
+        "With --max-tokens 16384 they are paid for once",
+    ]
+
+
+async def test_a_model_that_never_ends_to_think_is_asked_up_to_a_limit(journal):
+    app, seen = thinking_app(needed=10**6)
+    async with client_of(app, journal) as client:
+        [reply] = await client.sample(ask("q", sampling=Sampling(max_tokens=4096)), [0])
+    assert (reply.completion.text, reply.completion.finish_reason) == ("", "length")
+    assert [limit for limit, _ in seen] == [4096, 16384, 32768]
+
+
+async def test_a_server_that_refuses_more_tokens_is_no_error(journal):
+    app, seen = thinking_app(needed=9000, refused_above=8192)
+    async with client_of(app, journal) as client:
+        for text in ("q", "r"):
+            [reply] = await client.sample(ask(text, sampling=Sampling(max_tokens=4096)), [0])
+            assert (reply.outcome, reply.completion.finish_reason) == (Outcome.OK, "length")
+    assert [limit for limit, _ in seen] == [4096, 16384] * 2
+
+
+async def test_a_reply_that_is_cut_off_in_its_answer_is_kept(journal):
+    app = chat_app(lambda body, index: "The answer is")
+    async with client_of(app, journal) as client:
+        await client.sample(ask("q", sampling=Sampling(max_tokens=3)), [0])
+    assert len(app["seen"]) == 1

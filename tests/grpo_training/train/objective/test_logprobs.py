@@ -107,7 +107,7 @@ def rows_of_two_prompts():
 
 @pytest.fixture
 def _flex_on_a_cpu(monkeypatch):
-    """FlexAttention computes by its definition, uncompiled, and passes gradients back, which PyTorch refuses on CPUs."""
+    """FlexAttention computes by its definition, uncompiled, with gradients, which PyTorch refuses on CPUs."""
     flex = pytest.importorskip("torch.nn.attention.flex_attention")
     monkeypatch.setattr(flex, "_validate_device", lambda *_: None)
     monkeypatch.setattr(flex, "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG", True)

@@ -29,6 +29,7 @@ from openai import (
 )
 
 from engine.api_manager import Endpoint
+from engine.llm.formats import FORMATS
 from engine.llm.retry import RequestContext, RetryAction, RetryDecision, classify_status
 from engine.reading.masking import shown_url
 from engine.storage.certificates import trusted_certificates
@@ -81,18 +82,20 @@ class Transport:
     or those that ``SSL_CERT_FILE`` or ``SSL_CERT_DIR`` name.
 
     Args:
-        endpoint: gives the address and the key.
+        endpoint: gives the address, the API and the key.
         concurrency: the largest number of requests in flight.
     """
 
     def __init__(self, endpoint: Endpoint, concurrency: int) -> None:
         parts = urlsplit(endpoint.base_url)
         timeout = Timeout(None, connect=_CONNECT_S)  # the caller limits the whole time of a request
+        self._format, key = FORMATS[endpoint.api], endpoint.api_key.get_secret_value()
+        of_key: Any = {"Authorization": omit, **self._format.headers(key)} if self._format.headers else {}
         self._client = AsyncOpenAI(
-            api_key=endpoint.api_key.get_secret_value(),
+            api_key=key,
             base_url=urlunsplit(parts._replace(query="", fragment="")),
             default_query=dict(parse_qsl(parts.query, keep_blank_values=True)),
-            default_headers=_HEADERS,
+            default_headers=_HEADERS | of_key,
             max_retries=0,
             timeout=timeout,
             http_client=DefaultAioHttpClient(
@@ -123,7 +126,7 @@ class Transport:
         most = _most_bytes(body)
         try:
             stream = await self._client.post(
-                f"{self._base}/chat/completions",  # a whole address: a relative one costs a tenth more
+                f"{self._base}{self._format.path}",  # a whole address: a relative one costs a tenth more
                 cast_to=object,
                 body=body,
                 options={"headers": headers},

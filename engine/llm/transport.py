@@ -90,12 +90,12 @@ class Transport:
         parts = urlsplit(endpoint.base_url)
         timeout = Timeout(None, connect=_CONNECT_S)  # the caller limits the whole time of a request
         self._format, key = FORMATS[endpoint.api], endpoint.api_key.get_secret_value()
-        of_key: Any = {"Authorization": omit, **self._format.headers(key)} if self._format.headers else {}
+        self._of_key: Any = {"Authorization": omit, **self._format.headers(key)} if self._format.headers else {}
         self._client = AsyncOpenAI(
             api_key=key,
             base_url=urlunsplit(parts._replace(query="", fragment="")),
             default_query=dict(parse_qsl(parts.query, keep_blank_values=True)),
-            default_headers=_HEADERS | of_key,
+            default_headers=_HEADERS,
             max_retries=0,
             timeout=timeout,
             http_client=DefaultAioHttpClient(
@@ -129,7 +129,7 @@ class Transport:
                 f"{self._base}{self._format.path}",  # a whole address: a relative one costs a tenth more
                 cast_to=object,
                 body=body,
-                options={"headers": headers},
+                options={"headers": self._of_key | headers},
                 stream=True,
                 stream_cls=AsyncStream[object],
             )

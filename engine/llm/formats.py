@@ -73,17 +73,19 @@ def _responses_body(chat: dict[str, Any], left_out: Collection[str]) -> dict[str
             parts = [_input_part(part) for part in _parts(content)]
             items.append({"role": role, "content": content if isinstance(content, str) else parts})
     form, choice = sent.pop("response_format", None), sent.pop("tool_choice", None)
-    text = {"type": form.get("type"), **_schema(form)} if isinstance(form, Mapping) else None
+    text = {"type": form.get("type"), **_object(form, "json_schema")} if isinstance(form, Mapping) else None
     return _filled(
         {
             "input": items,
             "instructions": instructions,
             "max_output_tokens": _limit(sent),
             "tools": [
-                {"type": "function", "strict": False, **function} if (function := _function(tool)) else tool
+                {"type": "function", "strict": False, **function} if (function := _object(tool, "function")) else tool
                 for tool in sent.pop("tools", None) or []
             ],
-            "tool_choice": {"type": "function", **_function(choice)} if _function(choice) else choice,
+            "tool_choice": {"type": "function", **_object(choice, "function")}
+            if _object(choice, "function")
+            else choice,
             "reasoning": _merged(sent, "reasoning", effort=sent.pop("reasoning_effort", None)),
             "text": _merged(sent, "text", format=text),
             "include": ["message.output_text.logprobs"] if sent.pop("logprobs", None) else None,
@@ -107,15 +109,15 @@ def _responses_reply(reply: dict[str, Any]) -> dict[str, Any]:
             thoughts += [*_mappings(item.get("summary")), *content]
         elif item.get("type") == "function_call":
             calls.append(_call(item.get("call_id"), item.get("name"), item.get("arguments")))
-    status, details = reply.get("status", "completed"), reply.get("incomplete_details")
+    status = reply.get("status", "completed")
     finish = "tool_calls" if calls else "stop"
-    if status == "incomplete" and isinstance(details, Mapping):
-        finish = details.get("reason") or status
+    if status == "incomplete":
+        finish = _object(reply, "incomplete_details").get("reason") or status
     elif status != "completed":
         finish = f"unfinished: {status}"
     logprobs = [token for part in parts for token in _mappings(part.get("logprobs"))]
     message = _message(_joined(parts, "text"), _joined(thoughts, "text", "\n\n"), calls)
-    usage = _usage(reply)
+    usage = _object(reply, "usage")
     return _completion(
         reply,
         "output",
@@ -169,7 +171,7 @@ def _anthropic_body(chat: dict[str, Any], left_out: Collection[str]) -> dict[str
     thinking = _merged(sent, "thinking", **thinking)
     if thinking.get("type", "disabled") != "disabled":
         sent = _without(sent, ("temperature", "top_p", "top_k"))
-    schema = _schema(form).get("schema") if isinstance(form, Mapping) else None
+    schema = _object(form, "json_schema").get("schema") if isinstance(form, Mapping) else None
     tools = [_tool(tool) for tool in sent.pop("tools", None) or []]
     return _filled(
         {
@@ -193,7 +195,7 @@ def _anthropic_body(chat: dict[str, Any], left_out: Collection[str]) -> dict[str
 
 def _tool(tool: Any) -> Any:
     """A tool as Anthropic defines it; one of another type is sent unchanged."""
-    function = dict(_function(tool))
+    function = dict(_object(tool, "function"))
     if not function:
         return tool
     return {"input_schema": function.pop("parameters", None) or {"type": "object"}, **function}
@@ -204,7 +206,7 @@ def _tool_choice(sent: dict[str, Any]) -> dict[str, Any]:
     choice, is_parallel = sent.pop("tool_choice", None) or "auto", sent.pop("parallel_tool_calls", True)
     if isinstance(choice, str):
         choice = {"type": {"required": "any"}.get(choice, choice)}
-    elif function := _function(choice):
+    elif function := _object(choice, "function"):
         choice = {"type": "tool", **function}
     return choice if is_parallel or choice.get("type") == "none" else choice | {"disable_parallel_tool_use": True}
 
@@ -222,7 +224,8 @@ def _anthropic_reply(reply: dict[str, Any]) -> dict[str, Any]:
         for block in blocks
         if block.get("type") == "tool_use"
     ]
-    usage, stop = _usage(reply), reply.get("stop_reason")
+    usage, stop = _object(reply, "usage"), reply.get("stop_reason")
+    details = _object(usage, "output_tokens_details")
     read, written, new = (
         count if type(count := usage.get(name)) is int else 0
         for name in ("cache_read_input_tokens", "cache_creation_input_tokens", "input_tokens")
@@ -236,6 +239,7 @@ def _anthropic_reply(reply: dict[str, Any]) -> dict[str, Any]:
             "prompt_tokens": read + written + new,
             "completion_tokens": usage.get("output_tokens"),
             "prompt_tokens_details": {"cached_tokens": read},
+            "completion_tokens_details": {"reasoning_tokens": details.get("thinking_tokens")},
         },
     )
 
@@ -274,14 +278,8 @@ def _call(call_id: Any, name: Any, arguments: Any) -> dict[str, Any]:
 def _calls(message: Mapping[str, Any]) -> Iterator[tuple[Any, Any, Any]]:
     """The id, the name and the arguments of each call in a message of a chat body."""
     for call in _mappings(message.get("tool_calls")):
-        function = _function(call)
+        function = _object(call, "function")
         yield call.get("id"), function.get("name"), function.get("arguments")
-
-
-def _function(given: Any) -> Mapping[str, Any]:
-    """What a tool, a call or a choice of tools says about its function; empty if it says nothing."""
-    function = given.get("function") if isinstance(given, Mapping) else None
-    return function if isinstance(function, Mapping) else {}
 
 
 def _arguments(text: Any) -> dict[str, Any]:
@@ -313,8 +311,7 @@ def _text(content: Any) -> str:
 
 
 def _image_url(part: Mapping[str, Any]) -> Any:
-    image = part.get("image_url")
-    return image.get("url") if isinstance(image, Mapping) else image
+    return _object(part, "image_url").get("url") or part.get("image_url")
 
 
 def _input_part(part: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -335,12 +332,6 @@ def _block(part: Mapping[str, Any]) -> Mapping[str, Any]:
     return {"type": "image", "source": {"type": "base64", "media_type": head.removeprefix("data:"), "data": data}}
 
 
-def _schema(form: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a ``response_format`` says of its JSON schema."""
-    schema = form.get("json_schema")
-    return schema if isinstance(schema, Mapping) else {}
-
-
 def _limit(sent: dict[str, Any]) -> Any:
     """Takes the limit of tokens, which has two names, out of a body."""
     named = [sent.pop(name, None) for name in ("max_tokens", "max_completion_tokens")]
@@ -349,8 +340,9 @@ def _limit(sent: dict[str, Any]) -> Any:
 
 def _merged(sent: dict[str, Any], name: str, **fields: Any) -> dict[str, Any]:
     """An object of a body with these fields. What the body says of it itself goes before them."""
-    given = sent.pop(name, None)
-    return _filled(fields, given if isinstance(given, Mapping) else {})
+    given = _object(sent, name)
+    sent.pop(name, None)
+    return _filled(fields, given)
 
 
 def _filled(fields: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
@@ -371,6 +363,7 @@ def _joined(parts: list[Mapping[str, Any]], name: str, between: str = "") -> str
     return between.join(text for part in parts if isinstance(text := part.get(name), str))
 
 
-def _usage(reply: Mapping[str, Any]) -> Mapping[str, Any]:
-    usage = reply.get("usage")
-    return usage if isinstance(usage, Mapping) else {}
+def _object(given: Any, name: str) -> Mapping[str, Any]:
+    """The object that a value has under this name; empty if there is none."""
+    value = given.get(name) if isinstance(given, Mapping) else None
+    return value if isinstance(value, Mapping) else {}

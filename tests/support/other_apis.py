@@ -112,7 +112,10 @@ def responses_app(
     def _response(body, chat, index):
         said, output, status = chat["messages"][-1]["content"], [], {"status": "completed"}
         cached = len(body.get("instructions") or "") // 4
-        usage = {"input_tokens": 11 + cached, "input_tokens_details": {"cached_tokens": cached, "cache_write_tokens": 0}}
+        usage = {
+            "input_tokens": 11 + cached,
+            "input_tokens_details": {"cached_tokens": cached, "cache_write_tokens": 0},
+        }
         text, thought = answer(chat, index), 0
         if "[reasoning]" in said:
             thought = 30
@@ -168,7 +171,6 @@ def anthropic_app(
     answer: Callable[[dict, int], str],
     *,
     thinks_by_budget: bool = False,
-    refuses_schemas: bool = False,
     api_key: str | None = None,
 ) -> web.Application:
     """Anthropic's Messages API: ``/v1/messages``.
@@ -176,7 +178,6 @@ def anthropic_app(
     Args:
         answer: the text, of the request as a chat body and the number of the sample.
         thinks_by_budget: whether it is a model before Claude 4.6, which takes no adaptive thinking.
-        refuses_schemas: refuses JSON schemas.
         api_key: the only accepted key.
     """
     cache: set[str] = set()
@@ -191,10 +192,10 @@ def anthropic_app(
         _check(body)
         chat = _chat_of_anthropic(body)
         said, text = chat["messages"][-1]["content"], answer(chat, int(headers.get("x-sample-index", 0)))
-        content, stop, written = [], "end_turn", len(text)
+        content, stop, thought = [], "end_turn", 0
         if "thinking" in body:
             content.append({"type": "thinking", "thinking": THOUGHT, "signature": "c2ln"})
-            written += 30
+            thought = 30
         if "[tool]" in said and chat["messages"][-1]["role"] != "tool":
             name, stop = body["tools"][0]["name"], "tool_use"
             content.append({"type": "tool_use", "id": "toolu_1", "name": name, "input": {"city": "Bern"}})
@@ -212,7 +213,8 @@ def anthropic_app(
         tokens = len(system[-1]["text"]) // 4 if system else 0
         read, new = (tokens, 0) if is_cached and prefix in cache else (0, tokens)
         cache.add(prefix)
-        usage = {"input_tokens": 11 + (0 if is_cached else tokens), "output_tokens": written}
+        usage = {"input_tokens": 11 + (0 if is_cached else tokens), "output_tokens": len(text) + thought}
+        usage |= {"output_tokens_details": {"thinking_tokens": thought}}
         usage |= {"cache_read_input_tokens": read, "cache_creation_input_tokens": new if is_cached else 0}
         common = {"id": "msg_1", "type": "message", "role": "assistant", "model": body["model"]}
         return {**common, "content": content, "stop_reason": stop, "stop_sequence": None, "usage": usage}
@@ -246,8 +248,10 @@ def anthropic_app(
             raise Refused(400, '"thinking.type.enabled" is not supported for this model.')
         if thinking and body.get("temperature", 1) != 1:
             raise Refused(400, "`temperature` may only be set to 1 when thinking is enabled.")
-        if refuses_schemas and "format" in body.get("output_config", {}):
-            raise Refused(400, "This model does not support the `output_config.format` parameter.")
+        form = body.get("output_config", {}).get("format")
+        if form and form["schema"].get("additionalProperties") is not False:
+            why = "For 'object' type, 'additionalProperties' must be explicitly set to false"
+            raise Refused(400, f"output_config.format.schema: {why}")
         for tool in body.get("tools", []):
             if tool.keys() != {"name", "description", "input_schema"}:
                 raise Refused(400, "tools.0: Extra inputs are not permitted")

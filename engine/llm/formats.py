@@ -74,18 +74,18 @@ def _responses_body(chat: dict[str, Any], left_out: Collection[str]) -> dict[str
             items.append({"role": role, "content": content if isinstance(content, str) else parts})
     form, choice = sent.pop("response_format", None), sent.pop("tool_choice", None)
     text = {"type": form.get("type"), **_object(form, "json_schema")} if isinstance(form, Mapping) else None
+    if named := _object(choice, "function"):
+        choice = {"type": "function", **named}
     return _filled(
         {
             "input": items,
             "instructions": instructions,
             "max_output_tokens": _limit(sent),
             "tools": [
-                {"type": "function", "strict": False, **function} if (function := _object(tool, "function")) else tool
-                for tool in sent.pop("tools", None) or []
+                {"type": "function", "strict": False, **_object(tool, "function")} if "function" in tool else tool
+                for tool in _mappings(sent.pop("tools", None))
             ],
-            "tool_choice": {"type": "function", **_object(choice, "function")}
-            if _object(choice, "function")
-            else choice,
+            "tool_choice": choice,
             "reasoning": _merged(sent, "reasoning", effort=sent.pop("reasoning_effort", None)),
             "text": _merged(sent, "text", format=text),
             "include": ["message.output_text.logprobs"] if sent.pop("logprobs", None) else None,
@@ -138,9 +138,9 @@ def _anthropic_body(chat: dict[str, Any], left_out: Collection[str]) -> dict[str
     The prompt is cached to the end of the texts of the system. A reasoning effort turns thinking on, which goes with no
     sampling parameter. Models that refuse adaptive thinking get a budget instead, if the limit of tokens leaves room.
 
-    Sources: https://platform.claude.com/docs/en/api/messages,
-    https://platform.claude.com/docs/en/build-with-claude/adaptive-thinking, .../extended-thinking, .../prompt-caching,
-    .../structured-outputs, and https://platform.claude.com/docs/en/agents-and-tools/tool-use/overview.
+    Sources: https://platform.claude.com/docs/en/api/messages, and below
+    https://platform.claude.com/docs/en/build-with-claude the pages adaptive-thinking, extended-thinking, prompt-caching
+    and structured-outputs.
     """
     sent = _without(chat, _OF_GIVEN_ANSWER)
     system, messages = _system_apart(sent)
@@ -149,7 +149,7 @@ def _anthropic_body(chat: dict[str, Any], left_out: Collection[str]) -> dict[str
         role = "assistant" if message.get("role") == "assistant" else "user"
         if message.get("role") == "tool":
             result = {"type": "tool_result", "tool_use_id": message.get("tool_call_id")}
-            blocks = [result | {"content": _text(message.get("content"))}]
+            blocks: list[Any] = [result | {"content": _text(message.get("content"))}]
         else:
             blocks = [_block(part) for part in _parts(message.get("content"))]
             blocks += [
@@ -172,7 +172,7 @@ def _anthropic_body(chat: dict[str, Any], left_out: Collection[str]) -> dict[str
     if thinking.get("type", "disabled") != "disabled":
         sent = _without(sent, ("temperature", "top_p", "top_k"))
     schema = _object(form, "json_schema").get("schema") if isinstance(form, Mapping) else None
-    tools = [_tool(tool) for tool in sent.pop("tools", None) or []]
+    tools = [_tool(tool) for tool in _mappings(sent.pop("tools", None))]
     return _filled(
         {
             "max_tokens": limit,
@@ -193,7 +193,7 @@ def _anthropic_body(chat: dict[str, Any], left_out: Collection[str]) -> dict[str
     )
 
 
-def _tool(tool: Any) -> Any:
+def _tool(tool: Mapping[str, Any]) -> Mapping[str, Any]:
     """A tool as Anthropic defines it; one of another type is sent unchanged."""
     function = dict(_object(tool, "function"))
     if not function:
@@ -216,7 +216,7 @@ def _anthropic_reply(reply: dict[str, Any]) -> dict[str, Any]:
 
     ``input_tokens`` are those that were neither read from the cache nor written to it.
 
-    Source: https://platform.claude.com/docs/en/build-with-claude/prompt-caching (usage), .../docs/en/api/messages.
+    Source: https://platform.claude.com/docs/en/api/messages.
     """
     blocks = _mappings(reply.get("content"))
     calls = [

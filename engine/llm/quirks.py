@@ -85,9 +85,7 @@ OPTIONAL: dict[str, OptionalPart] = {
         r"|roles must alternate",
         "its text is put before that of the user",
     ),
-    ADAPTIVE: _part(
-        r"adaptive|\beffort\b.{0,40}not support|not support.{0,40}\beffort\b", "a budget of tokens is sent instead"
-    ),
+    ADAPTIVE: _part(r"adaptive thinking|\beffort parameter", "a budget of tokens is sent instead"),
 }
 """By name. Of several that an error names, the first one is left out, and the request is sent again."""
 

@@ -4,6 +4,7 @@ import json
 from contextlib import asynccontextmanager
 
 import pytest
+from aiohttp import web
 
 from engine.api_manager import ApiManager, Endpoint
 from engine.errors import ConfigurationError, FatalEndpointError
@@ -210,6 +211,19 @@ async def test_a_model_without_adaptive_thinking_gets_a_budget_and_is_remembered
     assert [one.body["thinking"] for one in seen] == [{"type": "adaptive"}, budget, budget]
 
 
+async def test_errors_about_effort_change_nothing_in_other_apis():
+    def refuse(body):
+        return (
+            (400, {"error": {"message": "reasoning effort is not supported"}}) if "reasoning_effort" in body else None
+        )
+
+    app, extra = chat_app(answer, refuse=refuse), {"reasoning_effort": "low"}
+    async with client_of("chat", app, extra_body=extra) as (client, seen):
+        with pytest.raises(FatalEndpointError, match="refused the request"):
+            await client.sample(ask("2+2"), [0])
+    assert len(seen) <= 2  # it, and a neutral request
+
+
 async def test_log_probs_of_the_responses_api():
     request = ask("2+2", sampling=Sampling(logprobs=True))
     async with client_of("responses") as (client, _):
@@ -290,6 +304,26 @@ async def test_a_refused_key_and_a_server_without_the_api_are_named(api):
         with pytest.raises(FatalEndpointError) as caught:
             await client.sample(ask("2+2"), [0])
     assert f'{FORMATS[api].path}, as "api" is "{api}"' in caught.value.fix
+
+
+@pytest.mark.parametrize("api", APPS)
+async def test_a_redirect_to_another_server_does_not_get_the_key(api):
+    other = APPS[api](answer)
+
+    async with serve(other) as url:
+
+        async def redirect(request):
+            return web.Response(status=307, headers={"Location": url.replace("127.0.0.1", "localhost") + path})
+
+        path, app = FORMATS[api].path, web.Application()
+        app.router.add_post(f"/v1{path}", redirect)
+        async with serve(app) as first, LLMClient(manager(first, api=api), retry=SHORT_WAITS) as client:
+            if api == "anthropic":
+                with pytest.raises(FatalEndpointError, match="give that address as base_url"):
+                    await client.sample(ask("2+2"), [0])
+            else:
+                assert texts(await client.sample(ask("2+2"), [0])) == ["2+2/0"]
+    assert SECRET not in str([one.headers for one in other["seen"]])
 
 
 def test_an_unknown_api_and_a_whole_address_are_refused():

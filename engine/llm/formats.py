@@ -162,11 +162,11 @@ def _anthropic_body(chat: dict[str, Any], left_out: Collection[str]) -> dict[str
             turns.append({"role": role, "content": blocks})
     limit, form, stop = _limit(sent) or _MAX_TOKENS, sent.pop("response_format", None), sent.pop("stop", None)
     effort, thinking = sent.pop("reasoning_effort", None), dict[str, Any]()
-    effort = {"none": None, "minimal": "low"}.get(effort, effort)
+    effort = {"none": None, "minimal": "low"}.get(str(effort), effort)
     if effort and ADAPTIVE not in left_out:
         thinking = {"type": "adaptive"}
-    elif effort and limit > _LEAST_BUDGET:
-        budget = max(_LEAST_BUDGET, int(limit * _SHARES.get(effort, _LARGEST_SHARE)))
+    elif effort and isinstance(limit, int) and limit > _LEAST_BUDGET:
+        budget = max(_LEAST_BUDGET, int(limit * _SHARES.get(str(effort), _LARGEST_SHARE)))
         thinking = {"type": "enabled", "budget_tokens": budget}
     thinking = _merged(sent, "thinking", **thinking)
     if thinking.get("type", "disabled") != "disabled":
@@ -204,11 +204,12 @@ def _tool(tool: Mapping[str, Any]) -> Mapping[str, Any]:
 def _tool_choice(sent: dict[str, Any]) -> dict[str, Any]:
     """Takes the choice of tools out of a body and returns it as Anthropic defines it."""
     choice, is_parallel = sent.pop("tool_choice", None) or "auto", sent.pop("parallel_tool_calls", True)
-    if isinstance(choice, str):
-        choice = {"type": {"required": "any"}.get(choice, choice)}
+    if not isinstance(choice, Mapping):
+        choice = {"type": {"required": "any"}.get(str(choice), choice)}
     elif function := _object(choice, "function"):
         choice = {"type": "tool", **function}
-    return choice if is_parallel or choice.get("type") == "none" else choice | {"disable_parallel_tool_use": True}
+    is_free = is_parallel or choice.get("type") == "none"
+    return dict(choice) if is_free else {**choice, "disable_parallel_tool_use": True}
 
 
 def _anthropic_reply(reply: dict[str, Any]) -> dict[str, Any]:

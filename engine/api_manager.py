@@ -44,6 +44,7 @@ ROLES = (*LEARNERS, ANALYST_ROLE, JUDGE_ROLE, "teacher", DEFAULT_ROLE)
 """The roles of the project. A file may have others, for ``evaluate --role``."""
 _PLACEHOLDER = re.compile(r"<.*>|.*\byour[-_ ].*|(sk-)?(\.{3}|x{3,})", re.IGNORECASE)
 """Texts that examples have in the place of a key, such as ``YOUR_KEY_HERE``."""
+_PATH = re.compile(r"/(chat/completions|responses|messages)$")
 COMMAND_LINE = "the command line (--base-url, --model, --api-key-env)"
 
 
@@ -53,7 +54,8 @@ class Endpoint(BaseModel):
     Args:
         role: the role.
         api_key: the key; ``EMPTY`` for local servers without keys.
-        base_url: OpenAI-compatible base URL, such as ``http://localhost:8129/v1``.
+        base_url: base URL, such as ``http://localhost:8129/v1``.
+        api: the API of the endpoint: OpenAI's chat completions, OpenAI's Responses or Anthropic's Messages.
         model: name of the model on the server.
         max_concurrency: maximum number of requests in flight of one process; None: adaptive.
         rpm: requests per minute of one process; None: unlimited.
@@ -72,6 +74,7 @@ class Endpoint(BaseModel):
     role: str
     api_key: SecretStr
     base_url: str = Field(min_length=1)
+    api: Literal["chat", "responses", "anthropic"] = "chat"
     model: str = Field(min_length=1)
     max_concurrency: int | None = Field(default=None, ge=1, le=_LARGEST)
     rpm: int | None = Field(default=None, ge=1, le=_LARGEST)
@@ -93,8 +96,8 @@ class Endpoint(BaseModel):
             raise ValueError("has a user name or a password; use api_key, which is sent as a header")
         if not parts.hostname or parts.port == 0 or not value.isprintable() or " " in value or "\\" in value:
             raise ValueError("must be an address such as http://localhost:8129/v1")
-        if parts.path.rstrip("/").endswith("/chat/completions"):
-            raise ValueError("ends with /chat/completions, which is added to it; leave that out")
+        if path := _PATH.search(parts.path.rstrip("/")):
+            raise ValueError(f"ends with {path[0]}, which is added to it; leave that out")
         return value.rstrip("/")
 
     @field_validator("extra_body")

@@ -151,7 +151,7 @@ class LLMClient:
         """As :meth:`sample`, with the limit of the request; an extra request may be refused."""
         async with self._cancel_scope.call():
             endpoint = self._manager.endpoint(request.role)
-            keys = request_keys(request, endpoint.model, endpoint.extra_body, sample_indices)
+            keys = request_keys(request, endpoint.model, endpoint.extra_body, sample_indices, endpoint.api)
             index_of = dict(zip(keys, sample_indices, strict=True))
             replies: dict[str, Reply] = {}
             while missing := {key: index for key, index in index_of.items() if key not in replies}:
@@ -205,7 +205,8 @@ class LLMClient:
     def _connection(self, endpoint: Endpoint) -> EndpointConnection:
         """The connection to an endpoint; roles with the same address, model, key and limits share one."""
         limits = (endpoint.max_concurrency, endpoint.rpm, endpoint.tpm, endpoint.timeout_s)
-        name = (endpoint.base_url, endpoint.model, endpoint.api_key.get_secret_value(), limits, endpoint.never_send)
+        key = endpoint.api_key.get_secret_value()
+        name = (endpoint.base_url, endpoint.api, endpoint.model, key, limits, endpoint.never_send)
         if name not in self._connections:
             from engine.llm.connection import EndpointConnection  # loads aiohttp, which a resumed run may not need
 

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from engine.api_manager import Endpoint
+from engine.llm.formats import FORMATS
 from engine.llm.journal import ResponseJournal
 from engine.llm.limits import AdaptiveConcurrency, ConcurrencyRule, MinuteLimits, Use
 from engine.llm.quirks import OPTIONAL
@@ -60,10 +61,13 @@ class EndpointConnection:
         self._completion_sum = 0
         self._completion_count = 0
         self._rates = MinuteLimits(endpoint.rpm, endpoint.tpm, clock, sleep)
-        facts = journal.capabilities(endpoint.shown_url, endpoint.model, _CAPABILITIES_AGE_S) if journal else {}
+        self._format = FORMATS[endpoint.api]
+        # What one API of a server refuses, another one may take.
+        self._address = endpoint.shown_url + (self._format.path if endpoint.api != "chat" else "")
+        facts = journal.capabilities(self._address, endpoint.model, _CAPABILITIES_AGE_S) if journal else {}
         self.proven = _known_names(facts.get("proven"))
         """:data:`CHAT` and the optional parts of requests that the endpoint answered."""
-        self.dropped = _known_names(facts.get("dropped")) | set(endpoint.never_send)
+        self.dropped = _known_names(facts.get("dropped")) | set(endpoint.never_send) | self._format.lacks
         """The parts that it refused or ignored; they are not sent again."""
         self._transport = Transport(endpoint, rule.maximum)
 
@@ -85,6 +89,7 @@ class EndpointConnection:
             takes_null=always_null,
             optional=names,
             given=given,
+            as_chat=self._format.as_chat,
         )
         if isinstance(result, RetryDecision) and result.code == "finish_null":
             self._null_finishes += 1
@@ -180,7 +185,7 @@ class EndpointConnection:
     def _remember(self) -> None:
         if self._journal is not None:
             facts = {"proven": sorted(self.proven), "dropped": sorted(self.dropped)}
-            self._journal.remember_capabilities(self.endpoint.shown_url, self.endpoint.model, facts)
+            self._journal.remember_capabilities(self._address, self.endpoint.model, facts)
 
     def expected_completion_tokens(self, max_tokens: int | None) -> int:
         """Expected tokens of one sample: the mean so far, at most ``max_tokens``."""

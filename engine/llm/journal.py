@@ -44,12 +44,13 @@ class JournalError(SharedFileError):
 
 
 def request_keys(
-    request: ChatRequest, model: str, extra_body: dict[str, Any], sample_indices: Iterable[int]
+    request: ChatRequest, model: str, extra_body: dict[str, Any], sample_indices: Iterable[int], api: str = "chat"
 ) -> list[str]:
     """The journal keys of samples of a request: one SHA-256 in hex per index.
 
-    The key covers everything that determines the reply: model, messages, images, sampling, json_schema, extra_body and
-    the sample index. Role, purpose, address (a local server may move to another port) and API key are not part of it.
+    The key covers everything that determines the reply: model, messages, images, sampling, json_schema, extra_body, the
+    API unless it is the chat API, and the sample index. Role, purpose, address (a local server may move to another
+    port) and API key are not part of it.
     Sampling fields with their default value are left out, so that new fields of ``Sampling`` do not change old keys.
     """
     hashed: dict[str, Any] = {
@@ -63,6 +64,8 @@ def request_keys(
         hashed["images"] = [hashlib.sha256(image.encode()).hexdigest() for image in request.images]
     if request.body is not None:
         hashed["body"] = request.body
+    if api != "chat":
+        hashed["api"] = api
     text = json.dumps(hashed, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     common = hashlib.sha256(text.encode("utf-8", "surrogatepass"))
     keys = []

@@ -13,8 +13,9 @@ from typing import Any
 
 from engine.records import ChatRequest, Message
 
-ZERO, SYSTEM = "temperature=0", "system"
-"""Names of two parts that are no field of the body: a temperature of 0, and a message of the role ``system``."""
+ZERO, SYSTEM, ADAPTIVE = "temperature=0", "system", "adaptive thinking"
+"""Names of parts that are no field of the body: a temperature of 0, a message of the role ``system``, and thinking
+without a budget of tokens, as newer models of Anthropic have it."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,8 @@ OPTIONAL: dict[str, OptionalPart] = {
     "stop": _part(_word("stop", r"stop[_ ](sequence|string|word)"), "replies end where the model ends them"),
     "n": _part(_word("n", "only one completion choice")),
     "response_format": _part(
-        r"response_format|json_schema|guided|structured[_ ]output|\bschema\b|grammar",
+        r"response_format|json_schema|guided|structured[_ ]output|\bschema\b|grammar"
+        r"|text\.format|output[_ ](config\.)?format",
         "the prompt alone describes the form of a reply",
     ),
     "seed": _part(r"\bseed\b", "the same run gives other replies on another day"),
@@ -83,10 +85,11 @@ OPTIONAL: dict[str, OptionalPart] = {
         r"|roles must alternate",
         "its text is put before that of the user",
     ),
+    ADAPTIVE: _part(r"adaptive thinking|\beffort parameter", "a budget of tokens is sent instead"),
 }
 """By name. Of several that an error names, the first one is left out, and the request is sent again."""
 
-_OF_EXTRA_BODY = frozenset(OPTIONAL) - {ZERO, SYSTEM, "max_tokens", "response_format", "return_token_ids"}
+_OF_EXTRA_BODY = frozenset(OPTIONAL) - {ZERO, SYSTEM, ADAPTIVE, "max_tokens", "response_format", "return_token_ids"}
 _SAMPLING = ("temperature", "top_p", *_OTHERS)
 _ALL_SAMPLING = re.compile(
     r"only (?:the )?(?:model'?s )?default|default (?:\(.{1,9}\) )?values?|sampling param", re.IGNORECASE
@@ -110,6 +113,7 @@ def parts_of(request: ChatRequest, count: int, extra_body: Mapping[str, Any]) ->
         SYSTEM: any(message.role == "system" for message in request.messages),
     }
     given = extra_body.keys() | (request.body or {}).keys()
+    wanted[ADAPTIVE] = "reasoning_effort" in given
     return frozenset(name for name, is_wanted in wanted.items() if is_wanted) | (_OF_EXTRA_BODY & given)
 
 

@@ -1,10 +1,10 @@
-"""Bodies of chat-completions replies: read tolerantly, and refused where they cannot be used."""
+"""Bodies of replies as chat completions: read tolerantly, and refused where they cannot be used."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -69,6 +69,7 @@ def read_reply(
     takes_null: bool = False,
     optional: Collection[str] = (),
     given: str = "",
+    as_chat: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
 ) -> ChatResponse | RetryDecision:
     """Parse the body of a reply with status 200.
 
@@ -79,6 +80,7 @@ def read_reply(
         takes_null: the server writes null as the finish reason of every reply.
         optional: names of the optional parts of the request.
         given: the answer at the end of the prompt, whose log-probs are asked for; it is then the text of the reply.
+        as_chat: makes a chat completion of a reply of another API.
 
     Returns:
         the reply; or what to do about one that is truncated, has another schema, has no text and no tokens, reports an
@@ -90,6 +92,7 @@ def read_reply(
         return _not_json(content)
     if not isinstance(payload, dict):
         return _retry("wrong_schema", "the body is not a JSON object")
+    payload = as_chat(payload) if as_chat else payload
     usage = _object(payload, "usage")
     prompt_tokens, completion_tokens = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
 

@@ -1,4 +1,4 @@
-"""Bodies of chat-completions requests."""
+"""Bodies of requests."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 from engine.api_manager import Endpoint
+from engine.llm.formats import FORMATS
 from engine.llm.quirks import SYSTEM, ZERO, parts_of, without_system
 from engine.records import IMAGE_MARK, ChatRequest
 
@@ -38,7 +39,7 @@ def with_more_tokens(request: ChatRequest) -> ChatRequest | None:
 def request_body(
     request: ChatRequest, endpoint: Endpoint, names: frozenset[str], first_index: int, count: int
 ) -> dict[str, Any]:
-    """Build the body of a request for ``count`` samples, starting at ``first_index``.
+    """Build the body of a request for ``count`` samples, starting at ``first_index``, in the API of the endpoint.
 
     The seed is a hash of the run's seed and the messages, plus ``first_index``. Servers increment it for each of ``n``
     samples, so a sample does not depend on whether it is requested alone or together with others. With equal seeds for
@@ -47,16 +48,23 @@ def request_body(
 
     Args:
         request: the chat request.
-        endpoint: gives the model and the extra body fields.
+        endpoint: gives the API, the model and the extra body fields.
         names: the optional parts to send.
         first_index: index of the first sample.
         count: number of samples.
     """
+    left_out = parts_of(request, count, endpoint.extra_body) - names
+    return FORMATS[endpoint.api].body_of(_chat_body(request, endpoint, left_out, first_index, count), left_out)
+
+
+def _chat_body(
+    request: ChatRequest, endpoint: Endpoint, left_out: frozenset[str], first_index: int, count: int
+) -> dict[str, Any]:
+    """The body in the chat API."""
     sampling, seed = request.sampling, request.sampling.seed
     if seed is not None:
         text = json.dumps([seed, *([message.role, message.content] for message in request.messages)])
         seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:4]) % _SEEDS + first_index
-    left_out = parts_of(request, count, endpoint.extra_body) - names
     if request.body is not None:
         own = {"model": endpoint.model, "seed": seed, "n": count if count > 1 else None}
         sent = request.body | {name: value for name, value in own.items() if value is not None} | endpoint.extra_body

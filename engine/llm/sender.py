@@ -383,7 +383,7 @@ def _neutral(call: _Call) -> _Call:
     """A call for one sample with the form of another one, and neutral texts."""
     messages = tuple(message.model_copy(update={"content": _NEUTRAL}) for message in call.request.messages)
     request = call.request.model_copy(update={"messages": messages, "images": (), "body": None})
-    [key] = request_keys(request, call.endpoint.model, call.endpoint.extra_body, [0])
+    [key] = request_keys(request, call.endpoint.model, call.endpoint.extra_body, [0], call.endpoint.api)
     return _Call(call.connection, call.endpoint, request, [Sample(0, key)])
 
 

@@ -29,6 +29,7 @@ from openai import (
 )
 
 from engine.api_manager import Endpoint
+from engine.llm.formats import FORMATS
 from engine.llm.retry import RequestContext, RetryAction, RetryDecision, classify_status
 from engine.reading.masking import shown_url
 from engine.storage.certificates import trusted_certificates
@@ -42,6 +43,7 @@ _HEADERS: Any = {"User-Agent": "scaffold-grpo"} | {
 }
 """Without those with which the SDK describes the machine, which cost a tenth of a request's processor time."""
 
+_OWN_HEADER = "x-api-key"
 _CONNECT_S = 10.0
 # Servers commonly close idle connections after 5 s; a request on a connection that is being closed fails.
 _KEEPALIVE_S = 4.0
@@ -81,15 +83,17 @@ class Transport:
     or those that ``SSL_CERT_FILE`` or ``SSL_CERT_DIR`` name.
 
     Args:
-        endpoint: gives the address and the key.
+        endpoint: gives the address, the API and the key.
         concurrency: the largest number of requests in flight.
     """
 
     def __init__(self, endpoint: Endpoint, concurrency: int) -> None:
         parts = urlsplit(endpoint.base_url)
         timeout = Timeout(None, connect=_CONNECT_S)  # the caller limits the whole time of a request
+        self._format, key = FORMATS[endpoint.api], endpoint.api_key.get_secret_value()
+        self._of_key: Any = {"Authorization": omit, **self._format.headers(key)} if self._format.headers else {}
         self._client = AsyncOpenAI(
-            api_key=endpoint.api_key.get_secret_value(),
+            api_key=key,
             base_url=urlunsplit(parts._replace(query="", fragment="")),
             default_query=dict(parse_qsl(parts.query, keep_blank_values=True)),
             default_headers=_HEADERS,
@@ -123,10 +127,10 @@ class Transport:
         most = _most_bytes(body)
         try:
             stream = await self._client.post(
-                f"{self._base}/chat/completions",  # a whole address: a relative one costs a tenth more
+                f"{self._base}{self._format.path}",  # a whole address: a relative one costs a tenth more
                 cast_to=object,
                 body=body,
-                options={"headers": headers},
+                options={"headers": self._of_key | headers},
                 stream=True,
                 stream_cls=AsyncStream[object],
             )
@@ -174,13 +178,16 @@ def classify_exception(error: Exception, context: RequestContext) -> RetryDecisi
 async def _refuse_errors(response: Any) -> None:
     """Raise ``StatusError`` for a reply that is not 2xx, with the beginning of its body.
 
-    A redirect that keeps the request and has a place is followed. As 301, 302 and 303 ask for a GET request, the
-    server has not seen the body.
+    A redirect that keeps the request and has a place is followed, to another server without ``Authorization``. A key
+    that has a header of its own would be sent there too: such a request follows none. As 301, 302 and 303 ask for a GET
+    request, the server has not seen the body.
     """
-    if response.is_success or (response.status_code in (307, 308) and "Location" in response.headers):
+    redirects = response.status_code in (301, 302, 303, 307, 308) and "Location" in response.headers
+    may_follow = response.status_code in (307, 308) and _OWN_HEADER not in response.request.headers
+    if response.is_success or (redirects and may_follow):
         return
     body: object
-    if response.status_code in (301, 302, 303) and "Location" in response.headers:
+    if redirects:
         body = f"it redirects to {shown_url(response.headers['Location'])}; give that address as base_url"
     else:
         body = _json_or_text((await first_bytes(response, _MOST_OF_AN_ERROR)).decode(errors="replace"))

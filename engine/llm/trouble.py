@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from engine.api_manager import Endpoint
 from engine.errors import FatalEndpointError
+from engine.llm.formats import FORMATS
 from engine.llm.quirks import OPTIONAL, SYSTEM
 from engine.llm.replies import ChatResponse
 from engine.llm.retry import RetryDecision, names_no_model
@@ -207,14 +208,18 @@ def fatal_error(endpoint: Endpoint, decision: RetryDecision, path: Path | str) -
     role, entry = endpoint.role, f"{endpoint.role} in {path}"
     why = f"{endpoint.shown_url}, model {endpoint.model}: {decision.message}"[:1000]
     no_such_path = decision.code in ("unknown_model", "http_405") and not names_no_model(decision.message)
+    path_of_api = FORMATS[endpoint.api].path
     if no_such_path and lacks_path(endpoint.base_url):
         return FatalEndpointError(
-            f"{role}: there is no chat API at {endpoint.shown_url}",
-            why=f"The server does not know POST {endpoint.shown_url}/chat/completions, and base_url has no /v1.",
+            f"{role}: there is no {endpoint.api} API at {endpoint.shown_url}",
+            why=f"The server does not know POST {endpoint.shown_url}{path_of_api}, and base_url has no /v1.",
             fix=f'Set base_url of {entry} to "{endpoint.shown_url}/v1".',
         )
     what, fix = _FATAL.get(decision.code, _OTHER)
-    named = {"entry": entry, "model": repr(endpoint.model), "url": endpoint.shown_url, "code": decision.code}
+    if decision.code == "unknown_model" and endpoint.api != "chat":
+        fix += ' Requests go to POST {url}{path}, as "api" is "{api}".'
+    named = {"path": path_of_api, "api": endpoint.api}
+    named |= {"entry": entry, "model": repr(endpoint.model), "url": endpoint.shown_url, "code": decision.code}
     return FatalEndpointError(f"{role}: {what.format(**named)}", why=why, fix=fix.format(**named))
 
 

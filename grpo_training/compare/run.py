@@ -225,6 +225,7 @@ def _asked(
     ]
     endpoints = [manager.endpoint(role) for role in ARMS]
     how += [[endpoint.model, endpoint.shown_extra_body] for endpoint in endpoints]
+    how += [endpoint.api for endpoint in endpoints if endpoint.api != "chat"]
     if len({endpoint.shown_url for endpoint in endpoints}) > 1:  # else a server may move
         how += [endpoint.shown_url for endpoint in endpoints]
     digest.update(json.dumps(how).encode())

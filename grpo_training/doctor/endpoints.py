@@ -56,7 +56,8 @@ def _role(manager: ApiManager, role: str) -> CheckResult:
     except ScaffoldError as error:
         return failure_of(error)
     key = "no key" if endpoint.api_key.get_secret_value() == "EMPTY" else "key present"
-    return passed(f"{role}: {endpoint.model} at {endpoint.shown_url}, {key}")
+    api = "" if endpoint.api == "chat" else f"{endpoint.api} API, "
+    return passed(f"{role}: {endpoint.model} at {endpoint.shown_url}, {api}{key}")
 
 
 def ask_endpoints(settings: DoctorSettings) -> Iterable[CheckResult]:

@@ -117,13 +117,15 @@ def _endpoints(settings: RoleSettings, serve: Callable[[Path], dict[str, Any]]) 
 
 
 def model_facts(manager: ApiManager, role: str) -> dict[str, Any]:
-    """Which models a run of a role has used, for its manifest: their names and extra request fields."""
+    """Which models a run of a role has used, for its manifest: their names, APIs and extra request fields."""
     facts: dict[str, Any] = {}
     for asked, name in ((role, "model"), *((helper, helper) for helper in _HELPERS)):
         if asked == role or manager.has(asked):
             endpoint = manager.endpoint(asked)
             if name != ANALYST_ROLE or endpoint.model != facts["model"]:  # else the model itself is the analyst
                 facts[name] = endpoint.model
+            if endpoint.api != "chat":
+                facts[f"api of {asked}"] = endpoint.api
             if endpoint.extra_body:
                 facts[f"extra_body of {asked}"] = endpoint.shown_extra_body
     return facts

@@ -122,7 +122,8 @@ def _only_task(problems: Sequence[Problem]) -> tuple[Task, Callable[[str], str]]
 def _facts(manager: ApiManager, prompt_hash: str) -> dict[str, Any]:
     """What changes a trace and is not a setting."""
     endpoint = manager.endpoint(ROLE)
-    return {"model": endpoint.model, "extra_body": endpoint.shown_extra_body, "prompt_hash": prompt_hash}
+    api = {} if endpoint.api == "chat" else {"api": endpoint.api}
+    return {"model": endpoint.model, "extra_body": endpoint.shown_extra_body, "prompt_hash": prompt_hash, **api}
 
 
 def configuration_hash(configuration: Mapping[str, Any]) -> str:

@@ -1,0 +1,392 @@
+"""Requests in files through the batch API of a provider: half the price, and replies within a day.
+
+A batch is noted in the journal before it is submitted, so that a start after a killed one finds it again.
+Source: https://platform.openai.com/docs/guides/batch
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import hashlib
+import json
+import os
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import quote
+
+from pydantic import BaseModel
+
+from engine.errors import FatalEndpointError, first_line
+from engine.llm.cancellation import CancelScope, running_timeout
+from engine.llm.connection import EndpointConnection
+from engine.llm.journal import NotedBatch, ResponseJournal
+from engine.llm.retry import RetryAction, RetryDecision, RetryPolicy
+from engine.llm.transport import StatusError
+from engine.llm.trouble import TroubleReporter, describe, fatal_error
+from engine.storage.append_log import opened
+
+ReadT = TypeVar("ReadT")
+
+_MOST_REQUESTS, _MOST_BYTES = 50_000, 200_000_000
+"""The limits of a file."""
+_QUIET_S = 2.0
+"""A batch is submitted when no further request has arrived for so long."""
+_FIRST_POLL_S, _LONGEST_POLL_S = 2.0, 60.0
+_LOCK_POLL_S = 0.1
+_ENDED = frozenset({"completed", "failed", "expired", "cancelled"})
+_NO_SUCH_PATH = (404, 405, 501)
+_PATH = "/v1/chat/completions"
+
+
+class _Counts(BaseModel):
+    completed: int = 0
+    failed: int = 0
+
+
+class _State(BaseModel):
+    """The parts of a batch object that are used."""
+
+    id: str
+    status: str = ""
+    input_file_id: str | None = None
+    output_file_id: str | None = None
+    error_file_id: str | None = None
+    request_counts: _Counts | None = None
+    errors: Any = None
+
+
+class _Page(BaseModel):
+    data: list[_State]
+    has_more: bool = False
+
+
+class _File(BaseModel):
+    id: str
+
+
+@dataclass(frozen=True)
+class _Line:
+    """One line of a file of replies."""
+
+    status: int
+    body: Any
+
+    @property
+    def is_reply(self) -> bool:
+        """Whether it is a reply of the model."""
+        return 200 <= self.status < 300
+
+
+_Lines = dict[str, _Line]
+"""Custom id -> line."""
+_Batches = dict[str, asyncio.Task[_Lines]]
+
+
+class _Waiting(NamedTuple):
+    """A request that waits to be in a batch: its custom id, the key of its first sample, its line of the file."""
+
+    custom_id: str
+    key: str
+    line: bytes
+
+
+@dataclass(kw_only=True, eq=False)
+class BatchCollector:
+    """Collects requests and sends them as batches. For one event loop.
+
+    Args:
+        config_path: API configuration file, named in errors.
+        journal: keeps the notes of batches.
+        retry: for how long a failed call of the batch API is repeated.
+        cancel_scope: cancels every call after a fatal error.
+        trouble: is told how far a batch is.
+        clock: monotonic time in seconds.
+        sleep: as ``asyncio.sleep``.
+        rng: for jitter.
+    """
+
+    config_path: Path | str
+    journal: ResponseJournal
+    retry: RetryPolicy
+    cancel_scope: CancelScope
+    trouble: TroubleReporter
+    clock: Callable[[], float]
+    sleep: Callable[[float], Awaitable[None]]
+    rng: random.Random
+    _waiting: dict[EndpointConnection, tuple[list[_Waiting], asyncio.Task[_Batches]]] = field(
+        default_factory=dict, init=False
+    )
+    _arrived_at: float = field(default=0.0, init=False)
+    _batches: _Batches = field(default_factory=dict, init=False)
+    """The batches that this process waits for, or whose replies it has, by their files of requests."""
+    _tasks: set[asyncio.Task[Any]] = field(default_factory=set, init=False)
+    _urls: set[str] = field(default_factory=set, init=False)
+
+    async def reply(self, connection: EndpointConnection, keys: Sequence[str], body: dict[str, Any]) -> bytes | None:
+        """The body of the reply to a request, which is sent in a batch or is in an unfinished one.
+
+        Args:
+            connection: where it goes.
+            keys: the journal keys of its samples.
+            body: its body, as JSON values.
+
+        Returns:
+            the body; None if the batch ended without an answer to this request.
+
+        Raises:
+            StatusError: this request of the batch was refused, or failed.
+            FatalEndpointError: there is no batch API, or it failed.
+            JournalError: the batch cannot be noted.
+        """
+        custom_id = keys[0] if len(keys) == 1 else hashlib.sha256("\n".join(keys).encode()).hexdigest()
+        sent = {"custom_id": custom_id, "method": "POST", "url": _PATH, "body": body}
+        self._arrived_at = self.clock()
+        if connection not in self._waiting:
+            self._waiting[connection] = [], self._start(self._collect(connection))
+        waiting, collecting = self._waiting[connection]
+        waiting.append(_Waiting(custom_id, keys[0], json.dumps(sent).encode() + b"\n"))
+        batch = (await asyncio.shield(collecting))[custom_id]
+        lines = await asyncio.shield(batch)
+        line = lines.pop(custom_id, None)  # so that the next attempt is not answered by it
+        if line is None:
+            return None
+        if not line.is_reply:
+            raise StatusError(line.status, {}, line.body)
+        return json.dumps(line.body).encode()
+
+    async def close(self) -> None:
+        """Stop waiting. Submitted batches stay at the provider, and what they are is told."""
+        was_waiting = [task for task in self._tasks if not task.done()]
+        for task in was_waiting:
+            task.cancel()
+        await asyncio.gather(*was_waiting, return_exceptions=True)
+        left = [batch for url in self._urls for batch in self.journal.noted_batches(url)]
+        for batch in left if was_waiting else ():
+            if batch.batch_id is None or batch.file_id in self._batches:
+                self.trouble.tell(
+                    f"the batch of {len(batch.requests)} requests ({batch.batch_id or batch.file_id}) stays at "
+                    f"{batch.base_url}, which works on it and charges for it; the same command takes its replies"
+                )
+
+    def _start(self, work: Any) -> asyncio.Task[Any]:
+        task: asyncio.Task[Any] = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        # Marked as retrieved: those who wait for it may have been cancelled.
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return task
+
+    async def _collect(self, connection: EndpointConnection) -> _Batches:
+        """Wait until no further request arrives, then submit those that are in no batch; custom id -> its batch."""
+        while (left := self._arrived_at + _QUIET_S - self.clock()) > 0:
+            await self.sleep(left)
+        waiting, _ = self._waiting.pop(connection)
+        url, batches = connection.endpoint.shown_url, _Batches()
+        self._urls.add(url)
+        async with self._locked():
+            for noted in self.journal.noted_batches(url):
+                if inside := [one.custom_id for one in waiting if self._is_open(noted, one.custom_id)]:
+                    batches |= dict.fromkeys(inside, await self._begun(connection, noted))
+            for part in _files([one for one in waiting if one.custom_id not in batches]):
+                file_id = await self._call(connection, partial(_upload, connection, part))
+                noted = NotedBatch(url, file_id, {one.custom_id: one.key for one in part})
+                self.journal.note_batch(noted)
+                batch = await self._begun(connection, noted, is_new=True)
+                batches |= dict.fromkeys(noted.requests, batch)
+        return batches
+
+    @asynccontextmanager
+    async def _locked(self) -> AsyncIterator[None]:
+        """Of several processes with one journal one at a time submits, so that no request is in two batches."""
+        path = self.journal.path
+        with opened(path.with_name(f"{path.name}.batches.lock"), os.O_RDWR | os.O_CREAT) as lock:
+            while True:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    await self.sleep(_LOCK_POLL_S)
+            yield
+
+    def _is_open(self, noted: NotedBatch, custom_id: str) -> bool:
+        """Whether a batch may still answer a request: one that it has answered already is another attempt."""
+        task = self._batches.get(noted.file_id)
+        return custom_id in noted.requests and (task is None or not task.done() or custom_id in task.result())
+
+    async def _begun(
+        self, connection: EndpointConnection, noted: NotedBatch, *, is_new: bool = False
+    ) -> asyncio.Task[_Lines]:
+        """What waits for the lines of a batch, which is submitted if it was not."""
+        if noted.file_id not in self._batches:
+            if noted.batch_id is None:
+                noted = replace(noted, batch_id=await self._create(connection, noted, is_new=is_new))
+                self.journal.note_batch(noted)
+            how = "submitted" if is_new else "found again"
+            self.trouble.tell(f"batch of {len(noted.requests)} requests: {how} ({noted.batch_id})")
+            self._batches[noted.file_id] = self._start(self._lines(connection, noted))
+        return self._batches[noted.file_id]
+
+    async def _create(self, connection: EndpointConnection, noted: NotedBatch, *, is_new: bool) -> str:
+        """Submit a batch; its name. One that an attempt without a reply, or a killed start, has submitted is found."""
+        body = {"input_file_id": noted.file_id, "endpoint": _PATH, "completion_window": "24h"}
+
+        async def create() -> str:
+            nonlocal is_new
+            found = None if is_new else await _found(connection, noted.file_id)
+            is_new = False
+            return found or _State.model_validate_json(await connection.call("batches", body)).id
+
+        return await self._call(connection, create, noted)
+
+    async def _lines(self, connection: EndpointConnection, noted: NotedBatch) -> _Lines:
+        """Wait for the end of a batch; what its files say of its requests."""
+        count, began, wait_s, told = len(noted.requests), self.clock(), _FIRST_POLL_S, 0
+        path = f"batches/{quote(noted.batch_id or '', safe='')}"
+
+        async def look() -> _State:
+            return _State.model_validate_json(await connection.call(path))
+
+        while (state := await self._call(connection, look, noted)).status not in _ENDED:
+            done = 0 if state.request_counts is None else state.request_counts.completed + state.request_counts.failed
+            if done > told:
+                minutes = (self.clock() - began) / 60
+                self.trouble.tell(f"batch of {count} requests: {done} done ({minutes:.0f} min)")
+                told = done
+            await self.sleep(wait_s)
+            wait_s = min(_LONGEST_POLL_S, 1.5 * wait_s)
+        connection.reached = True
+        if state.status == "failed":  # none of its requests was worked on
+            raise self._refused(connection, RetryDecision(RetryAction.STOP, "batch", json.dumps(state.errors)), noted)
+
+        lines: _Lines = {}
+        for file_id in filter(None, (state.output_file_id, state.error_file_id)):
+            lines = await self._call(connection, partial(_download, connection, file_id, noted.requests), noted) | lines
+        answered = {one: key for one, key in noted.requests.items() if one in lines and lines[one].is_reply}
+        if len(answered) < count:
+            self.journal.note_batch(replace(noted, requests=answered))  # the others are asked for in another way
+        self.trouble.tell(f"batch of {count} requests: {state.status}, {len(answered)} answered")
+        return lines
+
+    async def _call(
+        self, connection: EndpointConnection, work: Callable[[], Awaitable[ReadT]], noted: NotedBatch | None = None
+    ) -> ReadT:
+        """Use the batch API until it answers.
+
+        Args:
+            connection: where it is.
+            work: does it; raises as :meth:`EndpointConnection.call`, or ``ValueError`` for a reply of another form.
+            noted: the batch that it is about, if there is one. It is forgotten if the provider does not have it.
+
+        Raises:
+            FatalEndpointError: it was refused, or has failed for the time of retries.
+        """
+        endpoint, failures, began = connection.endpoint, 0, self.clock()
+        while True:
+            status = 0
+            try:
+                async with running_timeout(endpoint.timeout_s):
+                    return await work()
+            except Exception as error:
+                status = error.status if isinstance(error, StatusError) else 0
+                decision = connection.classify(error, frozenset(), None)
+                if decision is None and isinstance(error, ValueError):
+                    decision = RetryDecision(RetryAction.RETRY, "bad_reply", first_line(error))
+                if decision is None:
+                    raise
+            decision, failures = replace(decision, message=endpoint.mask.message(decision.message)), failures + 1
+            wait_s = self.retry.wait_s(decision, failures, self.rng)
+            is_submitted = noted is not None and noted.batch_id is not None
+            if status in _NO_SUCH_PATH and not is_submitted:
+                decision = replace(decision, action=RetryAction.STOP, code="no_batches")
+            if not decision.retry or self.clock() - began + wait_s > self.retry.total_s:
+                raise self._refused(connection, decision, noted if status in (400, *_NO_SUCH_PATH) else None)
+            self.trouble.will_retry(endpoint, decision, failures, connection.answered)
+            await self.sleep(wait_s)
+
+    def _refused(
+        self, connection: EndpointConnection, decision: RetryDecision, lost: NotedBatch | None
+    ) -> FatalEndpointError:
+        """The error of a call of the batch API; ``lost``: a batch that the provider has not, or has not worked on."""
+        endpoint, message = connection.endpoint, decision.message[:1000]
+        url, error = endpoint.shown_url, fatal_error(endpoint, decision, self.config_path)
+        if decision.code == "no_batches":
+            error = FatalEndpointError(
+                f"{endpoint.role}: --batch needs a batch API, and {url} has none",
+                why=f"POST {url}/files or POST {url}/batches: {message}",
+                fix="Run the same command without --batch, or ask a provider with the batch API of OpenAI. Local "
+                "servers such as vLLM have none.",
+            )
+        elif decision.retry:
+            error = FatalEndpointError(
+                f"{endpoint.role}: the batch API at {url} fails",
+                why=f"{describe(endpoint, decision, answered=True)}.",
+                fix="Run the same command again: submitted batches are found again.",
+            )
+        elif lost is not None and lost.batch_id is not None:
+            error = FatalEndpointError(
+                f"{endpoint.role}: the batch {lost.batch_id} of {len(lost.requests)} requests has failed",
+                why=f"{url}: {message}",
+                fix="Remove the cause (a limit on queued tokens: lower --max-problems), then run the same command "
+                "again: it submits these requests in a new batch. Without --batch they are sent one by one.",
+            )
+        if lost is not None:
+            self.journal.note_batch(replace(lost, requests={}))
+        return self.cancel_scope.cancel(error)
+
+
+def _files(waiting: Sequence[_Waiting]) -> Iterator[list[_Waiting]]:
+    """Split requests into files within the limits."""
+    part: list[_Waiting] = []
+    size = 0
+    for request in waiting:
+        if part and (len(part) == _MOST_REQUESTS or size + len(request.line) > _MOST_BYTES):
+            yield part
+            part, size = [], 0
+        part.append(request)
+        size += len(request.line)
+    if part:
+        yield part
+
+
+async def _upload(connection: EndpointConnection, part: Sequence[_Waiting]) -> str:
+    """Upload a file of requests; the provider's name of it."""
+    content = b"".join(request.line for request in part)
+    return _File.model_validate_json(await connection.call("files", {"purpose": "batch"}, content)).id
+
+
+async def _found(connection: EndpointConnection, file_id: str) -> str | None:
+    """The name of the batch that was made of a file; None if there is none."""
+    after = ""
+    while True:
+        page = _Page.model_validate_json(await connection.call(f"batches?limit=100{after}"))
+        found = next((state.id for state in page.data if state.input_file_id == file_id), None)
+        if found is not None or not page.has_more or not page.data:
+            return found
+        after = f"&after={quote(page.data[-1].id, safe='')}"
+
+
+async def _download(connection: EndpointConnection, file_id: str, wanted: Collection[str]) -> _Lines:
+    """The lines of a file of replies."""
+    content = await connection.call(f"files/{quote(file_id, safe='')}/content")
+    return await asyncio.to_thread(_read_lines, content, wanted)
+
+
+def _read_lines(content: bytes, wanted: Collection[str]) -> _Lines:
+    """The first line of each request. Lines that cannot be read, or are of no request, are left out."""
+    lines: _Lines = {}
+    for text in content.splitlines():
+        try:
+            line = json.loads(text)
+            custom_id, response = line["custom_id"], line["response"]
+            status, body = response["status_code"], response["body"]
+        except (ValueError, TypeError, KeyError, RecursionError):  # a request that has expired has no response
+            continue
+        if isinstance(custom_id, str) and isinstance(status, int) and custom_id in wanted:
+            lines.setdefault(custom_id, _Line(status, body))
+    return lines

@@ -25,7 +25,7 @@ from pydantic import BaseModel
 from engine.errors import FatalEndpointError, first_line
 from engine.llm.cancellation import CancelScope, running_timeout
 from engine.llm.connection import EndpointConnection
-from engine.llm.journal import NotedBatch, ResponseJournal
+from engine.llm.journal import NotedBatch, ResponseJournal, StoredMeanwhileError
 from engine.llm.retry import RetryAction, RetryDecision, RetryPolicy
 from engine.llm.transport import StatusError
 from engine.llm.trouble import TroubleReporter, describe, fatal_error
@@ -140,6 +140,7 @@ class BatchCollector:
             the body; None if the batch ended without an answer to this request.
 
         Raises:
+            StoredMeanwhileError: another process has the reply from its batch.
             StatusError: this request of the batch was refused, or failed.
             FatalEndpointError: there is no batch API, or it failed.
             JournalError: the batch cannot be noted.
@@ -151,7 +152,9 @@ class BatchCollector:
             self._waiting[connection] = [], self._start(self._collect(connection))
         waiting, collecting = self._waiting[connection]
         waiting.append(_Waiting(custom_id, keys[0], json.dumps(sent).encode() + b"\n"))
-        batch = (await asyncio.shield(collecting))[custom_id]
+        batch = (await asyncio.shield(collecting)).get(custom_id)
+        if batch is None:
+            raise StoredMeanwhileError
         lines = await asyncio.shield(batch)
         line = lines.pop(custom_id, None)  # so that the next attempt is not answered by it
         if line is None:
@@ -183,7 +186,11 @@ class BatchCollector:
         return task
 
     async def _collect(self, connection: EndpointConnection) -> _Batches:
-        """Wait until no further request arrives, then submit those that are in no batch; custom id -> its batch."""
+        """Wait until no further request arrives, then submit those that are in no batch.
+
+        Returns:
+            custom id -> its batch, without those whose replies are in the journal.
+        """
         while (left := self._arrived_at + _QUIET_S - self.clock()) > 0:
             await self.sleep(left)
         waiting, _ = self._waiting.pop(connection)
@@ -193,7 +200,9 @@ class BatchCollector:
             for noted in self.journal.noted_batches(url):
                 if inside := [one.custom_id for one in waiting if self._is_open(noted, one.custom_id)]:
                     batches |= dict.fromkeys(inside, await self._begun(connection, noted))
-            for part in _files([one for one in waiting if one.custom_id not in batches]):
+            new = [one for one in waiting if one.custom_id not in batches]
+            stored = self.journal.get_many([one.key for one in new])  # after the notes, which are removed after it
+            for part in _files([one for one in new if one.key not in stored]):
                 file_id = await self._call(connection, partial(_upload, connection, part))
                 noted = NotedBatch(url, file_id, {one.custom_id: one.key for one in part})
                 self.journal.note_batch(noted)

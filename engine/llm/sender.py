@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from engine.api_manager import Endpoint
 from engine.llm.budget import Budget, Counters, Hold, Spent
 from engine.llm.cancellation import CancelScope, running_timeout
-from engine.llm.journal import ResponseJournal, request_keys
+from engine.llm.journal import ResponseJournal, StoredMeanwhileError, request_keys
 from engine.llm.limits import Use
 from engine.llm.quirks import parts_of
 from engine.llm.replies import ChatResponse, completions
@@ -175,7 +175,10 @@ class RequestSender:
         most = most_prompt_tokens(call.request), count * connection.largest_completion_tokens(max_tokens)
         hold = await self.budget.hold(sum(most), call.priced.cost_usd(*most))
         if call.is_batched:  # a caller that is cancelled leaves it in the batch, where the next start finds it
-            return await self._exchange(call, most, hold, None)
+            try:
+                return await self._exchange(call, most, hold, None)
+            except StoredMeanwhileError:
+                return self._stored(call)
         try:
             expected = 0
             if endpoint.tpm is not None:
@@ -190,6 +193,11 @@ class RequestSender:
         task = asyncio.create_task(self._exchange(call, most, hold, use))
         self._keep(call, task)
         return await asyncio.shield(task)
+
+    def _stored(self, call: _Call) -> dict[str, Reply]:
+        """The replies that are in the journal."""
+        found = {} if self.journal is None else self.journal.get_many([sample.key for sample in call.samples])
+        return {sample.key: reply_of(sample.index, found[sample.key]) for sample in call.samples if sample.key in found}
 
     def _keep(self, call: _Call, task: asyncio.Task[dict[str, Reply] | RetryDecision]) -> None:
         """Remember an attempt until it ends."""

@@ -58,6 +58,7 @@ from grpo_training.runs.problems import read_problems, remarks_on, task_facts, w
 from grpo_training.runs.reply_watch import ReplyWatch, tokens_of
 from grpo_training.runs.run import OtherRunError, Run, load_manifest
 from grpo_training.runs.settings import HOW_ASKED, tell_what_is_missing
+from grpo_training.serve.endpoints import check_batch
 from grpo_training.serve.engines import choose_engine
 
 
@@ -123,8 +124,10 @@ def evaluate(settings: EvaluateSettings, stream: TextIO) -> int:
         show_prompt(_prompt_of(problems[0], in_prompts, settings.prompts), stream)
         tell_what_is_missing(lambda: models_of(settings.to_ask()), stream)
         return 0
-    if any(isinstance(model, LocalModel) for model in models.values()):
-        choose_engine(settings.engine)  # fail before anything is written if it is not installed
+    for model in models.values():
+        if isinstance(model, LocalModel):  # fail before anything is written
+            check_batch(settings.batch, model.folder)
+            choose_engine(settings.engine)
     facts = _facts(settings, problems, experiences, models)
     try:
         with files.open(settings, facts) as begun:
@@ -233,10 +236,17 @@ def _measured(
                 style=settings.prompts,
                 experiences=experiences,
                 judged=judged,
+                at_once=settings.batch,
             )
 
     async def add_draws(name: str, endpoint: ServedModel, samplings: Mapping[str, Sampling]) -> None:
-        async with LLMClient(endpoint.manager, journal=journal, retry=endpoint.retry, budget=endpoint.budget) as client:
+        async with LLMClient(
+            endpoint.manager,
+            journal=journal,
+            retry=endpoint.retry,
+            budget=endpoint.budget,
+            batch=settings.batch,
+        ) as client:
             client.report_trouble_to(note)
             for draw, sampling in samplings.items():
                 results[name].draws[draw] = await answers(client, endpoint, name, draw, sampling)
@@ -362,7 +372,8 @@ def plan_lines(
     written, costs = of_model * TOKENS_OF_REPLY, list[float | None]()
     for model in models.values():
         endpoint = None if isinstance(model, LocalModel) else model.manager.endpoint(model.role)
-        costs.append(0.0 if endpoint is None else endpoint.cost_usd(read, written))
+        priced = endpoint.in_batches if endpoint is not None and settings.batch else endpoint
+        costs.append(0.0 if priced is None else priced.cost_usd(read, written))
     samples = f"{settings.num_samples} samples" if settings.num_samples > 1 else "1 sample"
     greedy = " and a greedy one" if settings.greedy else ""
     ways = f" of {len(models)} models" if len(models) > 1 else ""

@@ -49,7 +49,7 @@ class BatchServer:
         self.batches: dict[str, dict] = {}
         self.created: list[list[dict]] = []
         """The requests of each batch."""
-        self.polls = 0
+        self.polls, self.polled = 0, asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         app.router.add_post("/v1/files", self._upload)
         app.router.add_get("/v1/files/{id}/content", self._content)
@@ -111,6 +111,7 @@ class BatchServer:
 
     async def _poll(self, request: web.Request) -> web.Response:
         self.polls += 1
+        self.polled.set()
         if self._is_busy():
             return _error(503, "busy")
         batch = self.batches.get(request.match_info["id"])

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import time
 from collections import Counter
 
 import pytest
+from aiohttp import web
 
 from engine.errors import BudgetExceededError, FatalEndpointError
 from engine.llm import batches
@@ -105,7 +107,7 @@ async def test_progress_is_told(journal):
         client.report_trouble_to(told.append)
         await ask_all(client, 12)
     assert told[0] == "batch of 12 requests: submitted (batch_0)"
-    assert told[1].startswith("batch of 12 requests: ") and told[1].endswith(" done (0 min)")
+    assert re.fullmatch(r"batch of 12 requests: \d+ done \(0 min\)", told[1])
     assert told[-1] == "batch of 12 requests: completed, 12 answered"
 
 
@@ -199,8 +201,6 @@ async def test_a_refused_key_is_named(journal):
     app = chat_app(answer)
 
     async def refuse(request):
-        from aiohttp import web
-
         return web.json_response({"error": {"message": f"Incorrect API key provided: {SECRET}"}}, status=401)
 
     app.router.add_post("/v1/files", refuse)
@@ -274,8 +274,7 @@ async def interrupted(url, journal, server, told=None):
     async with LLMClient(manager(url), journal=journal, retry=SHORT_WAITS, batch=True) as client:
         client.report_trouble_to((told if told is not None else []).append)
         asking = asyncio.ensure_future(ask_all(client))
-        while not server.polls:
-            await asyncio.sleep(0.02)
+        await server.polled.wait()
         asking.cancel()
         await asyncio.gather(asking, return_exceptions=True)
 

@@ -28,7 +28,7 @@ from engine.storage.data_folders import shipped_file
 
 PRICES = ("price_in", "price_out", "price_cached")
 BATCH_PRICE = 0.5
-"""Price of a request in a batch, as a share of its usual price. Source: https://platform.openai.com/docs/guides/batch"""
+"""Price of a request in a batch, as a share of its usual price. Source: "Batch API" in the guides of OpenAI."""
 _LARGEST = 10**9
 """Larger limits and times are mistakes; some do not fit into SQLite's integers."""
 

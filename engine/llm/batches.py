@@ -1,7 +1,7 @@
 """Requests in files through the batch API of a provider: half the price, and replies within a day.
 
 A batch is noted in the journal before it is submitted, so that a start after a killed one finds it again.
-Source: https://platform.openai.com/docs/guides/batch
+Source: "Batch API" in the guides of OpenAI.
 """
 
 from __future__ import annotations
@@ -310,11 +310,14 @@ class BatchCollector:
                     raise
             decision, failures = replace(decision, message=endpoint.mask.message(decision.message)), failures + 1
             wait_s = self.retry.wait_s(decision, failures, self.rng)
-            is_submitted = noted is not None and noted.batch_id is not None
-            if status in _NO_SUCH_PATH and not is_submitted:
+            lost = noted if status in (400, *_NO_SUCH_PATH) else None
+            if noted is not None and noted.batch_id is not None:  # its replies may be paid for
+                lost = noted if status == 404 else None
+                decision = replace(decision, action=RetryAction.RETRY) if lost else decision
+            elif status in _NO_SUCH_PATH:
                 decision = replace(decision, action=RetryAction.STOP, code="no_batches")
             if not decision.retry or self.clock() - began + wait_s > self.retry.total_s:
-                raise self._refused(connection, decision, noted if status in (400, *_NO_SUCH_PATH) else None)
+                raise self._refused(connection, decision, lost)
             self.trouble.will_retry(endpoint, decision, failures, connection.answered)
             await self.sleep(wait_s)
 
@@ -322,8 +325,8 @@ class BatchCollector:
         self, connection: EndpointConnection, decision: RetryDecision, lost: NotedBatch | None
     ) -> FatalEndpointError:
         """The error of a call of the batch API; ``lost``: a batch that the provider has not, or has not worked on."""
-        endpoint, message = connection.endpoint, decision.message[:1000]
-        url, error = endpoint.shown_url, fatal_error(endpoint, decision, self.config_path)
+        endpoint, message = connection.endpoint, connection.endpoint.mask.message(decision.message)[:1000]
+        url, error = endpoint.shown_url, fatal_error(endpoint, replace(decision, message=message), self.config_path)
         if decision.code == "no_batches":
             error = FatalEndpointError(
                 f"{endpoint.role}: --batch needs a batch API, and {url} has none",
@@ -331,18 +334,18 @@ class BatchCollector:
                 fix="Run the same command without --batch, or ask a provider with the batch API of OpenAI. Local "
                 "servers such as vLLM have none.",
             )
-        elif decision.retry:
-            error = FatalEndpointError(
-                f"{endpoint.role}: the batch API at {url} fails",
-                why=f"{describe(endpoint, decision, answered=True)}.",
-                fix="Run the same command again: submitted batches are found again.",
-            )
         elif lost is not None and lost.batch_id is not None:
             error = FatalEndpointError(
                 f"{endpoint.role}: the batch {lost.batch_id} of {len(lost.requests)} requests has failed",
                 why=f"{url}: {message}",
                 fix="Remove the cause (a limit on queued tokens: lower --max-problems), then run the same command "
                 "again: it submits these requests in a new batch. Without --batch they are sent one by one.",
+            )
+        elif decision.retry:
+            error = FatalEndpointError(
+                f"{endpoint.role}: the batch API at {url} fails",
+                why=f"{describe(endpoint, decision, answered=True)}.",
+                fix="Run the same command again: submitted batches are found again.",
             )
         if lost is not None:
             self.journal.note_batch(replace(lost, requests={}))

@@ -40,7 +40,7 @@ CREATE TABLE IF NOT EXISTS batches (
 """Not part of the schema above: files of earlier versions get this table when they are opened."""
 _FORGET_ANSWERED = """
 DELETE FROM batches WHERE NOT EXISTS (
-    SELECT 1 FROM json_each(requests) WHERE NOT EXISTS (SELECT 1 FROM replies WHERE key = json_each.value)
+    SELECT 1 FROM json_each(requests) WHERE NOT EXISTS (SELECT 1 FROM replies WHERE replies.key = json_each.value)
 )
 """
 _LINGER_S = 0.002

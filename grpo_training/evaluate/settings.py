@@ -31,7 +31,7 @@ _NOT_IN_FINGERPRINT = {
 }
 
 
-class EvaluateSettings(DryRunSettings, ColumnSettings, BatchSettings, BudgetSettings, ResumableSettings):
+class EvaluateSettings(DryRunSettings, ColumnSettings, BudgetSettings, BatchSettings, ResumableSettings):
     """Settings of ``python -m grpo_training.evaluate``."""
 
     group: ClassVar[str] = "what is evaluated, and sampling"

@@ -12,7 +12,7 @@ from grpo_training.runs.settings import PROMPTS_HELP, BatchSettings, RoleSetting
 ASK_ALL_HELP = "ask all problems of the test, also after the result is clear: more tokens, and a narrower interval"
 
 
-class GateSettings(ColumnSettings, BatchSettings, RoleSettings):
+class GateSettings(ColumnSettings, RoleSettings, BatchSettings):
     """What a gate asks, and whom."""
 
     group: ClassVar[str] = "problems and sampling"

@@ -103,7 +103,7 @@ class LearnerSettings(ExtractionSettings, ScoringSettings):
         return {"r_ans": self.weight_ans, "r_logic": self.weight_logic, "r_graph": self.weight_graph}
 
 
-class GeneratorSettings(ColumnSettings, BatchSettings, LearnerSettings):
+class GeneratorSettings(ColumnSettings, LearnerSettings, BatchSettings):
     """Settings of ``python -m grpo_training.generatorN``."""
 
     group: ClassVar[str] = "problems and sampling"

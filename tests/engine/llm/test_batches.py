@@ -232,12 +232,29 @@ async def test_a_batch_that_the_provider_does_not_know_is_submitted_again(journa
         await interrupted(url, journal, server)
         server.batches.clear()
         server.delay_s = 0.0
-        async with LLMClient(manager(url), journal=journal, retry=SHORT_WAITS, batch=True) as client:
-            with pytest.raises(FatalEndpointError, match="No batch found"):
+        retry = RetryPolicy(first_wait_s=0.01, max_wait_s=0.05, total_s=0.3)
+        async with LLMClient(manager(url), journal=journal, retry=retry, batch=True) as client:
+            with pytest.raises(FatalEndpointError, match=r"batch_0 of 30 requests has failed\n.*No batch found"):
                 await ask_all(client)
         async with LLMClient(manager(url), journal=journal, retry=SHORT_WAITS, batch=True) as client:
             assert texts((await ask_all(client))[4]) == ["q4/0", "q4/1"]
     assert len(server.created) == 2
+
+
+async def test_a_batch_is_not_forgotten_for_a_moment_without_it(journal):
+    """A gateway that says 404 for a while, or a refused key, is no reason to pay again."""
+    app = chat_app(answer)
+    server = BatchServer(app, delay_s=0.3)
+    async with serve(app) as url:
+        await interrupted(url, journal, server)
+        kept, server.batches = dict(server.batches), {}
+        async with LLMClient(manager(url), journal=journal, retry=SHORT_WAITS, batch=True) as client:
+            asking = asyncio.ensure_future(ask_all(client))
+            server.polled.clear()
+            await server.polled.wait()
+            server.batches |= kept
+            assert texts((await asking)[29]) == ["q29/0", "q29/1"]
+    assert len(server.created) == 1
 
 
 async def test_calls_of_the_batch_api_are_repeated(journal):

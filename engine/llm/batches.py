@@ -11,24 +11,23 @@ import fcntl
 import hashlib
 import json
 import os
-import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote
 
 from pydantic import BaseModel
 
 from engine.errors import FatalEndpointError, first_line
-from engine.llm.cancellation import CancelScope, running_timeout
+from engine.llm.cancellation import running_timeout
 from engine.llm.connection import EndpointConnection
 from engine.llm.journal import NotedBatch, ResponseJournal, StoredMeanwhileError
-from engine.llm.retry import RetryAction, RetryDecision, RetryPolicy
+from engine.llm.retry import RetryAction, RetryDecision
+from engine.llm.sender import RequestSender
 from engine.llm.transport import StatusError
-from engine.llm.trouble import TroubleReporter, describe, fatal_error
+from engine.llm.trouble import describe, fatal_error
 from engine.storage.append_log import opened
 
 ReadT = TypeVar("ReadT")
@@ -40,24 +39,28 @@ _QUIET_S = 2.0
 _FIRST_POLL_S, _LONGEST_POLL_S = 2.0, 60.0
 _LOCK_POLL_S = 0.1
 _ENDED = frozenset({"completed", "failed", "expired", "cancelled"})
-_NO_SUCH_PATH = (404, 405, 501)
+_OK, _NO_SUCH_PATH = 200, (404, 405, 501)
 _PATH = "/v1/chat/completions"
 
-
-class _Counts(BaseModel):
-    completed: int = 0
-    failed: int = 0
+_WITHOUT = (
+    "Run the same command without --batch, or ask a provider with the batch API of OpenAI. Local servers such as vLLM "
+    "have none."
+)
+_FAILED = (
+    "Remove the cause (a limit on queued tokens: lower --max-problems), then run the same command again: it submits "
+    "these requests in a new batch. Without --batch they are sent one by one."
+)
 
 
 class _State(BaseModel):
-    """The parts of a batch object that are used."""
+    """The parts of a batch object that are used, and of a file object its name."""
 
     id: str
     status: str = ""
     input_file_id: str | None = None
     output_file_id: str | None = None
     error_file_id: str | None = None
-    request_counts: _Counts | None = None
+    request_counts: dict[str, int] | None = None
     errors: Any = None
 
 
@@ -66,21 +69,11 @@ class _Page(BaseModel):
     has_more: bool = False
 
 
-class _File(BaseModel):
-    id: str
-
-
-@dataclass(frozen=True)
-class _Line:
-    """One line of a file of replies."""
+class _Line(NamedTuple):
+    """One line of a file of replies: the HTTP status of a request, and the body."""
 
     status: int
     body: Any
-
-    @property
-    def is_reply(self) -> bool:
-        """Whether it is a reply of the model."""
-        return 200 <= self.status < 300
 
 
 _Lines = dict[str, _Line]
@@ -96,37 +89,22 @@ class _Waiting(NamedTuple):
     line: bytes
 
 
-@dataclass(kw_only=True, eq=False)
 class BatchCollector:
     """Collects requests and sends them as batches. For one event loop.
 
     Args:
-        config_path: API configuration file, named in errors.
+        sender: sends the requests; its clock, retries and reports are used.
         journal: keeps the notes of batches.
-        retry: for how long a failed call of the batch API is repeated.
-        cancel_scope: cancels every call after a fatal error.
-        trouble: is told how far a batch is.
-        clock: monotonic time in seconds.
-        sleep: as ``asyncio.sleep``.
-        rng: for jitter.
     """
 
-    config_path: Path | str
-    journal: ResponseJournal
-    retry: RetryPolicy
-    cancel_scope: CancelScope
-    trouble: TroubleReporter
-    clock: Callable[[], float]
-    sleep: Callable[[float], Awaitable[None]]
-    rng: random.Random
-    _waiting: dict[EndpointConnection, tuple[list[_Waiting], asyncio.Task[_Batches]]] = field(
-        default_factory=dict, init=False
-    )
-    _arrived_at: float = field(default=0.0, init=False)
-    _batches: _Batches = field(default_factory=dict, init=False)
-    """The batches that this process waits for, or whose replies it has, by their files of requests."""
-    _tasks: set[asyncio.Task[Any]] = field(default_factory=set, init=False)
-    _urls: set[str] = field(default_factory=set, init=False)
+    def __init__(self, sender: RequestSender, journal: ResponseJournal) -> None:
+        self._sender, self._journal = sender, journal
+        self._waiting: dict[EndpointConnection, tuple[list[_Waiting], asyncio.Task[_Batches]]] = {}
+        self._arrived_at = 0.0
+        self._batches: _Batches = {}
+        """The batches that this process waits for, or whose replies it has, by their files of requests."""
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._urls: set[str] = set()
 
     async def reply(self, connection: EndpointConnection, keys: Sequence[str], body: dict[str, Any]) -> bytes | None:
         """The body of the reply to a request, which is sent in a batch or is in an unfinished one.
@@ -147,7 +125,7 @@ class BatchCollector:
         """
         custom_id = keys[0] if len(keys) == 1 else hashlib.sha256("\n".join(keys).encode()).hexdigest()
         sent = {"custom_id": custom_id, "method": "POST", "url": _PATH, "body": body}
-        self._arrived_at = self.clock()
+        self._arrived_at = self._sender.clock()
         if connection not in self._waiting:
             self._waiting[connection] = [], self._start(self._collect(connection))
         waiting, collecting = self._waiting[connection]
@@ -159,7 +137,7 @@ class BatchCollector:
         line = lines.pop(custom_id, None)  # so that the next attempt is not answered by it
         if line is None:
             return None
-        if not line.is_reply:
+        if line.status != _OK:
             raise StatusError(line.status, {}, line.body)
         return json.dumps(line.body).encode()
 
@@ -169,10 +147,10 @@ class BatchCollector:
         for task in was_waiting:
             task.cancel()
         await asyncio.gather(*was_waiting, return_exceptions=True)
-        left = [batch for url in self._urls for batch in self.journal.noted_batches(url)]
+        left = [batch for url in self._urls for batch in self._journal.noted_batches(url)]
         for batch in left if was_waiting else ():
             if batch.batch_id is None or batch.file_id in self._batches:
-                self.trouble.tell(
+                self._sender.trouble.tell(
                     f"the batch of {len(batch.requests)} requests ({batch.batch_id or batch.file_id}) stays at "
                     f"{batch.base_url}, which works on it and charges for it; the same command takes its replies"
                 )
@@ -191,21 +169,21 @@ class BatchCollector:
         Returns:
             custom id -> its batch, without those whose replies are in the journal.
         """
-        while (left := self._arrived_at + _QUIET_S - self.clock()) > 0:
-            await self.sleep(left)
+        while (left := self._arrived_at + _QUIET_S - self._sender.clock()) > 0:
+            await self._sender.sleep(left)
         waiting, _ = self._waiting.pop(connection)
         url, batches = connection.endpoint.shown_url, _Batches()
         self._urls.add(url)
         async with self._locked():
-            for noted in self.journal.noted_batches(url):
+            for noted in self._journal.noted_batches(url):
                 if inside := [one.custom_id for one in waiting if self._is_open(noted, one.custom_id)]:
                     batches |= dict.fromkeys(inside, await self._begun(connection, noted))
             new = [one for one in waiting if one.custom_id not in batches]
-            stored = self.journal.get_many([one.key for one in new])  # after the notes, which are removed after it
+            stored = self._journal.get_many([one.key for one in new])  # after the notes, which are removed after it
             for part in _files([one for one in new if one.key not in stored]):
                 file_id = await self._call(connection, partial(_upload, connection, part))
                 noted = NotedBatch(url, file_id, {one.custom_id: one.key for one in part})
-                self.journal.note_batch(noted)
+                self._journal.note_batch(noted)
                 batch = await self._begun(connection, noted, is_new=True)
                 batches |= dict.fromkeys(noted.requests, batch)
         return batches
@@ -213,14 +191,14 @@ class BatchCollector:
     @asynccontextmanager
     async def _locked(self) -> AsyncIterator[None]:
         """Of several processes with one journal one at a time submits, so that no request is in two batches."""
-        path = self.journal.path
+        path = self._journal.path
         with opened(path.with_name(f"{path.name}.batches.lock"), os.O_RDWR | os.O_CREAT) as lock:
             while True:
                 try:
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     break
                 except BlockingIOError:
-                    await self.sleep(_LOCK_POLL_S)
+                    await self._sender.sleep(_LOCK_POLL_S)
             yield
 
     def _is_open(self, noted: NotedBatch, custom_id: str) -> bool:
@@ -235,9 +213,9 @@ class BatchCollector:
         if noted.file_id not in self._batches:
             if noted.batch_id is None:
                 noted = replace(noted, batch_id=await self._create(connection, noted, is_new=is_new))
-                self.journal.note_batch(noted)
+                self._journal.note_batch(noted)
             how = "submitted" if is_new else "found again"
-            self.trouble.tell(f"batch of {len(noted.requests)} requests: {how} ({noted.batch_id})")
+            self._sender.trouble.tell(f"batch of {len(noted.requests)} requests: {how} ({noted.batch_id})")
             self._batches[noted.file_id] = self._start(self._lines(connection, noted))
         return self._batches[noted.file_id]
 
@@ -255,19 +233,19 @@ class BatchCollector:
 
     async def _lines(self, connection: EndpointConnection, noted: NotedBatch) -> _Lines:
         """Wait for the end of a batch; what its files say of its requests."""
-        count, began, wait_s, told = len(noted.requests), self.clock(), _FIRST_POLL_S, 0
+        count, began, wait_s, told = len(noted.requests), self._sender.clock(), _FIRST_POLL_S, 0
         path = f"batches/{quote(noted.batch_id or '', safe='')}"
 
         async def look() -> _State:
             return _State.model_validate_json(await connection.call(path))
 
         while (state := await self._call(connection, look, noted)).status not in _ENDED:
-            done = 0 if state.request_counts is None else state.request_counts.completed + state.request_counts.failed
+            done = sum((state.request_counts or {}).get(name, 0) for name in ("completed", "failed"))
             if done > told:
-                minutes = (self.clock() - began) / 60
-                self.trouble.tell(f"batch of {count} requests: {done} done ({minutes:.0f} min)")
+                minutes = (self._sender.clock() - began) / 60
+                self._sender.trouble.tell(f"batch of {count} requests: {done} done ({minutes:.0f} min)")
                 told = done
-            await self.sleep(wait_s)
+            await self._sender.sleep(wait_s)
             wait_s = min(_LONGEST_POLL_S, 1.5 * wait_s)
         connection.reached = True
         if state.status == "failed":  # none of its requests was worked on
@@ -276,10 +254,10 @@ class BatchCollector:
         lines: _Lines = {}
         for file_id in filter(None, (state.output_file_id, state.error_file_id)):
             lines = await self._call(connection, partial(_download, connection, file_id, noted.requests), noted) | lines
-        answered = {one: key for one, key in noted.requests.items() if one in lines and lines[one].is_reply}
+        answered = {one: key for one, key in noted.requests.items() if one in lines and lines[one].status == _OK}
         if len(answered) < count:
-            self.journal.note_batch(replace(noted, requests=answered))  # the others are asked for in another way
-        self.trouble.tell(f"batch of {count} requests: {state.status}, {len(answered)} answered")
+            self._journal.note_batch(replace(noted, requests=answered))  # the others are asked for in another way
+        self._sender.trouble.tell(f"batch of {count} requests: {state.status}, {len(answered)} answered")
         return lines
 
     async def _call(
@@ -295,7 +273,7 @@ class BatchCollector:
         Raises:
             FatalEndpointError: it was refused, or has failed for the time of retries.
         """
-        endpoint, failures, began = connection.endpoint, 0, self.clock()
+        endpoint, failures, began = connection.endpoint, 0, self._sender.clock()
         while True:
             status = 0
             try:
@@ -309,47 +287,39 @@ class BatchCollector:
                 if decision is None:
                     raise
             decision, failures = replace(decision, message=endpoint.mask.message(decision.message)), failures + 1
-            wait_s = self.retry.wait_s(decision, failures, self.rng)
+            wait_s = self._sender.retry.wait_s(decision, failures, self._sender.rng)
             lost = noted if status in (400, *_NO_SUCH_PATH) else None
             if noted is not None and noted.batch_id is not None:  # its replies may be paid for
                 lost = noted if status == 404 else None
                 decision = replace(decision, action=RetryAction.RETRY) if lost else decision
             elif status in _NO_SUCH_PATH:
                 decision = replace(decision, action=RetryAction.STOP, code="no_batches")
-            if not decision.retry or self.clock() - began + wait_s > self.retry.total_s:
+            if not decision.retry or self._sender.clock() - began + wait_s > self._sender.retry.total_s:
                 raise self._refused(connection, decision, lost)
-            self.trouble.will_retry(endpoint, decision, failures, connection.answered)
-            await self.sleep(wait_s)
+            self._sender.trouble.will_retry(endpoint, decision, failures, connection.answered)
+            await self._sender.sleep(wait_s)
 
     def _refused(
         self, connection: EndpointConnection, decision: RetryDecision, lost: NotedBatch | None
     ) -> FatalEndpointError:
         """The error of a call of the batch API; ``lost``: a batch that the provider has not, or has not worked on."""
-        endpoint, message = connection.endpoint, connection.endpoint.mask.message(decision.message)[:1000]
-        url, error = endpoint.shown_url, fatal_error(endpoint, replace(decision, message=message), self.config_path)
+        endpoint = connection.endpoint
+        decision = replace(decision, message=endpoint.mask.message(decision.message)[:1000])
+        url, why = endpoint.shown_url, f"{endpoint.shown_url}: {decision.message}"
         if decision.code == "no_batches":
-            error = FatalEndpointError(
-                f"{endpoint.role}: --batch needs a batch API, and {url} has none",
-                why=f"POST {url}/files or POST {url}/batches: {message}",
-                fix="Run the same command without --batch, or ask a provider with the batch API of OpenAI. Local "
-                "servers such as vLLM have none.",
-            )
+            what, fix = f"--batch needs a batch API, and {url} has none", _WITHOUT
         elif lost is not None and lost.batch_id is not None:
-            error = FatalEndpointError(
-                f"{endpoint.role}: the batch {lost.batch_id} of {len(lost.requests)} requests has failed",
-                why=f"{url}: {message}",
-                fix="Remove the cause (a limit on queued tokens: lower --max-problems), then run the same command "
-                "again: it submits these requests in a new batch. Without --batch they are sent one by one.",
-            )
+            what, fix = f"the batch {lost.batch_id} of {len(lost.requests)} requests has failed", _FAILED
         elif decision.retry:
-            error = FatalEndpointError(
-                f"{endpoint.role}: the batch API at {url} fails",
-                why=f"{describe(endpoint, decision, answered=True)}.",
-                fix="Run the same command again: submitted batches are found again.",
-            )
+            what, fix = f"the batch API at {url} fails", "Run the same command again: it finds submitted batches."
+            why = describe(endpoint, decision, answered=True)
+        else:
+            what = fix = ""
         if lost is not None:
-            self.journal.note_batch(replace(lost, requests={}))
-        return self.cancel_scope.cancel(error)
+            self._journal.note_batch(replace(lost, requests={}))
+        error = FatalEndpointError(f"{endpoint.role}: {what}", why=why, fix=fix)
+        other = fatal_error(endpoint, decision, self._sender.config_path)
+        return self._sender.cancel_scope.cancel(error if what else other)
 
 
 def _files(waiting: Sequence[_Waiting]) -> Iterator[list[_Waiting]]:
@@ -369,7 +339,7 @@ def _files(waiting: Sequence[_Waiting]) -> Iterator[list[_Waiting]]:
 async def _upload(connection: EndpointConnection, part: Sequence[_Waiting]) -> str:
     """Upload a file of requests; the provider's name of it."""
     content = b"".join(request.line for request in part)
-    return _File.model_validate_json(await connection.call("files", {"purpose": "batch"}, content)).id
+    return _State.model_validate_json(await connection.call("files", {"purpose": "batch"}, content)).id
 
 
 async def _found(connection: EndpointConnection, file_id: str) -> str | None:

@@ -83,16 +83,7 @@ class LLMClient:
         if batch and journal is not None:
             from engine.llm.batches import BatchCollector  # loads aiohttp
 
-            self._sender.batches = BatchCollector(
-                config_path=manager.path,
-                journal=journal,
-                retry=self._sender.retry,
-                cancel_scope=self._cancel_scope,
-                trouble=self._trouble,
-                clock=clock,
-                sleep=sleep,
-                rng=self._sender.rng,
-            )
+            self._sender.batches = BatchCollector(self._sender, journal)
 
     async def __aenter__(self) -> LLMClient:
         return self

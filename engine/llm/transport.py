@@ -145,19 +145,11 @@ class Transport:
         """
         url, kind = f"{self._base}/{path}", AsyncStream[object]
         if body is None:
-            sending = self._client.get(url, cast_to=object, stream=True, stream_cls=kind)
-        elif file is None:
-            sending = self._client.post(url, cast_to=object, body=body, stream=True, stream_cls=kind)
-        else:
-            sending = self._client.post(
-                url,
-                cast_to=object,
-                body=body,
-                files=[("file", ("requests.jsonl", file))],
-                options={"headers": {"Content-Type": "multipart/form-data"}},
-                stream=True,
-                stream_cls=kind,
-            )
+            return await _content(self._client.get(url, cast_to=object, stream=True, stream_cls=kind), _MOST_OF_A_FILE)
+        files = None if file is None else [("file", ("requests.jsonl", file))]
+        headers = {} if file is None else {"Content-Type": "multipart/form-data"}
+        options: Any = {"body": body, "files": files, "options": {"headers": headers}}
+        sending = self._client.post(url, cast_to=object, stream=True, stream_cls=kind, **options)
         return await _content(sending, _MOST_OF_A_FILE)
 
     async def close(self) -> None:

@@ -58,7 +58,6 @@ from grpo_training.runs.problems import read_problems, remarks_on, task_facts, w
 from grpo_training.runs.reply_watch import ReplyWatch, tokens_of
 from grpo_training.runs.run import OtherRunError, Run, load_manifest
 from grpo_training.runs.settings import HOW_ASKED, tell_what_is_missing
-from grpo_training.serve.endpoints import check_batch
 from grpo_training.serve.engines import choose_engine
 
 
@@ -124,10 +123,8 @@ def evaluate(settings: EvaluateSettings, stream: TextIO) -> int:
         show_prompt(_prompt_of(problems[0], in_prompts, settings.prompts), stream)
         tell_what_is_missing(lambda: models_of(settings.to_ask()), stream)
         return 0
-    for model in models.values():
-        if isinstance(model, LocalModel):  # fail before anything is written
-            check_batch(settings.batch, model.folder)
-            choose_engine(settings.engine)
+    if any(isinstance(model, LocalModel) for model in models.values()):
+        choose_engine(settings.engine)  # fail before anything is written if it is not installed
     facts = _facts(settings, problems, experiences, models)
     try:
         with files.open(settings, facts) as begun:
@@ -240,13 +237,10 @@ def _measured(
             )
 
     async def add_draws(name: str, endpoint: ServedModel, samplings: Mapping[str, Sampling]) -> None:
-        async with LLMClient(
-            endpoint.manager,
-            journal=journal,
-            retry=endpoint.retry,
-            budget=endpoint.budget,
-            batch=settings.batch,
-        ) as client:
+        opened = LLMClient(
+            endpoint.manager, journal=journal, retry=endpoint.retry, budget=endpoint.budget, batch=settings.batch
+        )
+        async with opened as client:
             client.report_trouble_to(note)
             for draw, sampling in samplings.items():
                 results[name].draws[draw] = await answers(client, endpoint, name, draw, sampling)

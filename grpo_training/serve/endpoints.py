@@ -27,12 +27,9 @@ def check_endpoint(settings: RoleSettings, role: str) -> None:
 
     Raises:
         MissingInputError: there is no API config, or no model in the folder of a local one.
-        ConfigurationError: as :meth:`ApiManager.load` and :meth:`ApiManager.endpoint`; or ``--batch`` with a model that
-            is served on this machine.
+        ConfigurationError: as :meth:`ApiManager.load` and :meth:`ApiManager.endpoint`.
     """
-    batch = asks_in_batches(settings)
     if settings.endpoint == "local":
-        check_batch(batch, settings.local_model)
         _find_model(settings.local_model)
         return
     manager = settings.load_endpoints()
@@ -41,23 +38,12 @@ def check_endpoint(settings: RoleSettings, role: str) -> None:
         if model is None:
             manager.endpoint(name)
         else:
-            check_batch(batch, model)
             _find_model(Path(model))
 
 
 def asks_in_batches(settings: Settings) -> bool:
     """Whether a command is told to ask through a batch API."""
     return isinstance(settings, BatchSettings) and settings.batch
-
-
-def check_batch(batch: bool, model: Path | str) -> None:
-    """Raise ``ConfigurationError`` if a model that is served on this machine is to be asked in batches."""
-    if batch:
-        raise ConfigurationError(
-            "--batch needs the endpoint of a provider",
-            why=f"{model} is served on this machine, and such a server has no batch API.",
-            fix="Leave --batch out.",
-        )
 
 
 def _find_model(model: Path) -> Path:

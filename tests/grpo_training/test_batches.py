@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from engine.errors import ConfigurationError, FatalEndpointError, InputError
+from engine.errors import FatalEndpointError, InputError
 from engine.experience.events import GateEvent
 from engine.experience.library import ExperienceLibrary
 from engine.llm import batches
@@ -179,7 +179,3 @@ def test_where_a_batch_makes_no_sense_it_is_refused(tmp_path):
         for command in (critic.main, improve.main):
             with pytest.raises(InputError, match="unrecognized arguments: --batch"):
                 command(world.flags("--batch"))
-    with pytest.raises(ConfigurationError, match="--batch needs the endpoint of a provider"):
-        evaluate.main(["--batch", "--output", str(tmp_path / "results.json")])
-    with pytest.raises(ConfigurationError, match="--batch needs the endpoint of a provider"):
-        generator1.main(["--endpoint", "local", "--learn", "none", "--batch", "--cache-dir", str(tmp_path / "cache")])

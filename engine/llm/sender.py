@@ -7,7 +7,7 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from engine.api_manager import Endpoint
 from engine.llm.budget import Budget, Counters, Hold, Spent
@@ -29,7 +29,6 @@ from engine.llm.trouble import TroubleReporter, describe, fatal_error, unreachab
 from engine.records import REFUSED_REQUEST, ChatRequest, Completion, Fault, Outcome, Reply
 
 if TYPE_CHECKING:
-    from engine.llm.batches import BatchCollector
     from engine.llm.connection import EndpointConnection
 
 _LONGEST_CONNECT_WAIT_S = 10.0
@@ -48,6 +47,20 @@ class Sample:
 
     index: int
     key: str
+
+
+class Batches(Protocol):
+    """Sends requests in batches."""
+
+    async def reply(self, connection: EndpointConnection, keys: Sequence[str], body: dict[str, Any]) -> bytes | None:
+        """The body of the reply to a request, given the journal keys of its samples; None: its batch has none.
+
+        Raises:
+            StoredMeanwhileError: another process has the reply.
+        """
+
+    async def close(self) -> None:
+        """Stop waiting for batches, which stay at the provider."""
 
 
 @dataclass
@@ -124,7 +137,7 @@ class RequestSender:
     clock: Callable[[], float]
     sleep: Callable[[float], Awaitable[None]]
     rng: random.Random
-    batches: BatchCollector | None = None
+    batches: Batches | None = None
     tally: Counters = field(default_factory=Counters, init=False)
     in_flight: dict[str, asyncio.Task[dict[str, Reply] | RetryDecision]] = field(default_factory=dict, init=False)
     """The attempts in flight, by the keys of their samples. They outlive their callers."""

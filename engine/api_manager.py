@@ -27,6 +27,8 @@ from engine.reading.masking import (
 from engine.storage.data_folders import shipped_file
 
 PRICES = ("price_in", "price_out", "price_cached")
+BATCH_PRICE = 0.5
+"""Price of a request in a batch, as a share of its usual price. Source: "Batch API" in the guides of OpenAI."""
 _LARGEST = 10**9
 """Larger limits and times are mistakes; some do not fit into SQLite's integers."""
 
@@ -127,6 +129,14 @@ class Endpoint(BaseModel):
         cached = self.price_in if self.price_cached is None else self.price_cached
         of_prompt = (prompt_tokens - cached_tokens) * self.price_in + cached_tokens * cached
         return (of_prompt + completion_tokens * self.price_out) / 1e6
+
+    @cached_property
+    def in_batches(self) -> Endpoint:
+        """The endpoint with the prices of its batch API."""
+        prices = {name: getattr(self, name) for name in PRICES}
+        return self.model_copy(
+            update={name: BATCH_PRICE * price for name, price in prices.items() if price is not None}
+        )
 
     @cached_property
     def mask(self) -> Mask:

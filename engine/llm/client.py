@@ -42,6 +42,7 @@ class LLMClient:
         retry: how often and for how long a request is retried.
         budget: limits on tokens and money; unlimited by default.
         concurrency: how the number of requests in flight adapts; an endpoint's ``max_concurrency`` caps it.
+        batch: send requests in batches, which takes up to a day at half the price; needs a journal.
         drain_s: how long :meth:`close` waits for requests in flight, whose replies it stores in the journal.
         clock: monotonic time in seconds; setting the clock of the machine changes nothing.
         sleep: as ``asyncio.sleep``.
@@ -56,6 +57,7 @@ class LLMClient:
         retry: RetryPolicy | None = None,
         budget: Budget | None = None,
         concurrency: ConcurrencyRule | None = None,
+        batch: bool = False,
         drain_s: float = DRAIN_S,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -80,6 +82,10 @@ class LLMClient:
             sleep=sleep,
             rng=rng or random.Random(),  # noqa: S311 - jitter
         )
+        if batch and journal is not None:
+            from engine.llm.batches import BatchCollector  # loads aiohttp
+
+            self._sender.batches = BatchCollector(self._sender, journal)
 
     async def __aenter__(self) -> LLMClient:
         return self
@@ -99,6 +105,8 @@ class LLMClient:
         try:
             await self._sender.drain(self._drain_s)
         finally:
+            if self._sender.batches is not None:
+                await self._sender.batches.close()
             for connection in self._connections.values():
                 await connection.close()
 

@@ -205,6 +205,10 @@ class EndpointConnection:
         """
         return self.endpoint.mask.reply(await self._transport.post(body, headers))
 
+    async def call(self, path: str, body: dict[str, Any] | None = None, file: bytes | None = None) -> bytes:
+        """As :meth:`Transport.call`, without keys that the server repeats; :meth:`classify` explains what it raises."""
+        return self.endpoint.mask.reply(await self._transport.call(path, body, file))
+
     def classify(self, error: Exception, optional: frozenset[str], max_tokens: int | None) -> RetryDecision | None:
         """Classify an exception of :meth:`post`; None for one that is no failure of the request.
 

@@ -13,7 +13,7 @@ import json
 import sqlite3
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,17 @@ CREATE TABLE IF NOT EXISTS abilities (
     PRIMARY KEY (base_url, model)
 );
 """
+_BATCHES = """
+CREATE TABLE IF NOT EXISTS batches (
+    file_id TEXT PRIMARY KEY, batch_id TEXT, base_url TEXT NOT NULL, requests TEXT NOT NULL
+)
+"""
+"""Not part of the schema above: files of earlier versions get this table when they are opened."""
+_FORGET_ANSWERED = """
+DELETE FROM batches WHERE NOT EXISTS (
+    SELECT 1 FROM json_each(requests) WHERE NOT EXISTS (SELECT 1 FROM replies WHERE replies.key = json_each.value)
+)
+"""
 _LINGER_S = 0.002
 _MAX_ROWS = 500
 """Maximum number of rows in one statement."""
@@ -41,6 +52,10 @@ _NOT_STORED = "Cannot write the response journal; the last replies are not store
 
 class JournalError(SharedFileError):
     """The journal cannot be read or written. Replies that were not acknowledged may not be stored."""
+
+
+class StoredMeanwhileError(Exception):
+    """Another process has stored the reply to a request that waited to be sent."""
 
 
 def request_keys(
@@ -76,6 +91,23 @@ def request_keys(
     return keys
 
 
+@dataclass(frozen=True)
+class NotedBatch:
+    """A batch of requests whose replies are not all in the journal.
+
+    Args:
+        base_url: where it was submitted, as it may be stored.
+        file_id: the provider's name of the file of requests.
+        requests: custom id of each request -> journal key of its first sample.
+        batch_id: the provider's name of the batch; None: it may not be submitted yet.
+    """
+
+    base_url: str
+    file_id: str
+    requests: Mapping[str, str]
+    batch_id: str | None = None
+
+
 @dataclass(slots=True)
 class _Row:
     """One reply to be written, and the future of its caller. When it is written, ``completion`` is what is stored."""
@@ -105,6 +137,7 @@ class ResponseJournal:
         with self._errors("Cannot open the response journal"):
             self._reader = open_shared_database(path, _SCHEMA, _SCHEMA_VERSION)
             self._writing = open_shared_database(path, _SCHEMA, _SCHEMA_VERSION)
+            self._reader.execute(_BATCHES)
         self._inode = path.stat().st_ino
         self._thread = threading.Thread(target=self._write_forever, name="response-journal", daemon=True)
         self._thread.start()
@@ -160,6 +193,21 @@ class ResponseJournal:
         sql = "INSERT OR REPLACE INTO abilities VALUES (?, ?, ?, ?)"
         with self._errors("Cannot write the response journal"), self._guard:
             self._reader.execute(sql, (base_url, model, json.dumps(facts, sort_keys=True), time.time()))
+
+    def noted_batches(self, base_url: str) -> list[NotedBatch]:
+        """The batches at an address, without those whose replies are all stored; these are forgotten."""
+        sql = "SELECT base_url, file_id, requests, batch_id FROM batches WHERE base_url = ?"
+        with self._errors(_UNREADABLE), self._guard:
+            self._reader.execute(_FORGET_ANSWERED)
+            rows = self._reader.execute(sql, (base_url,)).fetchall()
+        return [NotedBatch(url, file_id, json.loads(requests), batch_id) for url, file_id, requests, batch_id in rows]
+
+    def note_batch(self, batch: NotedBatch) -> None:
+        """Store or replace the note of a batch; without requests it is forgotten."""
+        row = (batch.file_id, batch.batch_id, batch.base_url, json.dumps(dict(batch.requests)))
+        with self._errors("Cannot write the response journal"), self._guard:
+            self._reader.execute("INSERT OR REPLACE INTO batches VALUES (?, ?, ?, ?)", row)
+            self._reader.execute(_FORGET_ANSWERED)
 
     def close(self) -> None:
         """Write the queued replies, then close the file. May be called twice."""

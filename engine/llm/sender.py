@@ -7,12 +7,12 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from engine.api_manager import Endpoint
 from engine.llm.budget import Budget, Counters, Hold, Spent
 from engine.llm.cancellation import CancelScope, running_timeout
-from engine.llm.journal import ResponseJournal, request_keys
+from engine.llm.journal import ResponseJournal, StoredMeanwhileError, request_keys
 from engine.llm.limits import Use
 from engine.llm.quirks import parts_of
 from engine.llm.replies import ChatResponse, completions
@@ -49,6 +49,20 @@ class Sample:
     key: str
 
 
+class Batches(Protocol):
+    """Sends requests in batches."""
+
+    async def reply(self, connection: EndpointConnection, keys: Sequence[str], body: dict[str, Any]) -> bytes | None:
+        """The body of the reply to a request, given the journal keys of its samples; None: its batch has none.
+
+        Raises:
+            StoredMeanwhileError: another process has the reply.
+        """
+
+    async def close(self) -> None:
+        """Stop waiting for batches, which stay at the provider."""
+
+
 @dataclass
 class _Call:
     """A request for samples with consecutive indices, and what its attempts have come to.
@@ -64,6 +78,7 @@ class _Call:
         is_last: whether the next attempt is the last one, after a wait beyond the time of retries.
         latency_s: seconds that the last attempt took.
         wasted: tokens that failed attempts reported.
+        may_be_batched: whether the request may be part of a batch.
     """
 
     connection: EndpointConnection
@@ -78,6 +93,17 @@ class _Call:
     is_last: bool = False
     latency_s: float = 0.0
     wasted: Spent = field(default_factory=Spent)
+    may_be_batched: bool = False
+
+    @property
+    def is_batched(self) -> bool:
+        """Whether the next attempt is part of a batch. What failed there is sent singly."""
+        return self.may_be_batched and not self.failures
+
+    @property
+    def priced(self) -> Endpoint:
+        """The endpoint with the prices of the next attempt."""
+        return self.endpoint.in_batches if self.is_batched else self.endpoint
 
     @property
     def parameters(self) -> frozenset[str]:
@@ -99,6 +125,7 @@ class RequestSender:
         clock: monotonic time in seconds.
         sleep: as ``asyncio.sleep``.
         rng: for jitter.
+        batches: sends requests in batches; None: each is sent singly.
     """
 
     config_path: Path | str
@@ -110,6 +137,7 @@ class RequestSender:
     clock: Callable[[], float]
     sleep: Callable[[float], Awaitable[None]]
     rng: random.Random
+    batches: Batches | None = None
     tally: Counters = field(default_factory=Counters, init=False)
     in_flight: dict[str, asyncio.Task[dict[str, Reply] | RetryDecision]] = field(default_factory=dict, init=False)
     """The attempts in flight, by the keys of their samples. They outlive their callers."""
@@ -138,7 +166,7 @@ class RequestSender:
             FatalEndpointError: the endpoint refuses every request, or was not reached in time.
             BudgetExceededError: an attempt could exceed the budget.
         """
-        call = _Call(connection, endpoint, request, samples)
+        call = _Call(connection, endpoint, request, samples, may_be_batched=self.batches is not None)
         result = await self._until_answered(call)
         if not isinstance(result, RetryDecision):
             return result
@@ -164,13 +192,18 @@ class RequestSender:
             await self.sleep(wait_s)
 
     async def _attempt(self, call: _Call) -> dict[str, Reply] | RetryDecision:
-        """Reserve the most that the request may cost, wait for a slot, and send it."""
+        """Reserve the most that the request may cost, wait for a slot, and send it. A batch needs no slot."""
         connection, endpoint, count = call.connection, call.endpoint, len(call.samples)
         max_tokens = call.request.sampling.max_tokens
         if count > 1 and "n" in connection.dropped:
             return RetryDecision(RetryAction.DROP_PARAMETER, "n", parameter="n")
         most = most_prompt_tokens(call.request), count * connection.largest_completion_tokens(max_tokens)
-        hold = await self.budget.hold(sum(most), endpoint.cost_usd(*most))
+        hold = await self.budget.hold(sum(most), call.priced.cost_usd(*most))
+        if call.is_batched:  # a caller that is cancelled leaves it in the batch, where the next start finds it
+            try:
+                return await self._exchange(call, most, hold, None)
+            except StoredMeanwhileError:
+                return self._stored(call)
         try:
             expected = 0
             if endpoint.tpm is not None:
@@ -185,6 +218,11 @@ class RequestSender:
         task = asyncio.create_task(self._exchange(call, most, hold, use))
         self._keep(call, task)
         return await asyncio.shield(task)
+
+    def _stored(self, call: _Call) -> dict[str, Reply]:
+        """The replies that are in the journal."""
+        found = {} if self.journal is None else self.journal.get_many([sample.key for sample in call.samples])
+        return {sample.key: reply_of(sample.index, found[sample.key]) for sample in call.samples if sample.key in found}
 
     def _keep(self, call: _Call, task: asyncio.Task[dict[str, Reply] | RetryDecision]) -> None:
         """Remember an attempt until it ends."""
@@ -201,10 +239,10 @@ class RequestSender:
         task.add_done_callback(forget)
 
     async def _exchange(
-        self, call: _Call, most: tuple[int, int], hold: Hold, use: Use
+        self, call: _Call, most: tuple[int, int], hold: Hold, use: Use | None
     ) -> dict[str, Reply] | RetryDecision:
         """Post the request, read the reply, return what was reserved, and store the reply before anyone uses it."""
-        connection, endpoint, count = call.connection, call.endpoint, len(call.samples)
+        connection, priced, count = call.connection, call.priced, len(call.samples)
         names = call.parameters
         # Work whose usage is not known is not free, nor is an attempt that is cancelled: the server has received it.
         used, cached = most, 0
@@ -220,13 +258,14 @@ class RequestSender:
                 result = self._record_failure(call, result)
             else:
                 connection.record_reply(result, names, count)
-                self.trouble.check_reply(endpoint, result, least_prompt_tokens(call.request))
+                self.trouble.check_reply(call.endpoint, result, least_prompt_tokens(call.request))
         except Exception:
             used, cached = (0, 0), 0
             raise
         finally:
-            connection.release(use, sum(used))
-            self.budget.settle(hold, sum(used), endpoint.cost_usd(*used, cached))
+            if use is not None:
+                connection.release(use, sum(used))
+            self.budget.settle(hold, sum(used), priced.cost_usd(*used, cached))
         return result if isinstance(result, RetryDecision) else await self._store(call, result)
 
     async def _post(self, call: _Call, names: frozenset[str]) -> ChatResponse | RetryDecision:
@@ -239,12 +278,18 @@ class RequestSender:
         call.answers_before = connection.answers
         sent_at = self.clock()
         connection.first_sent_at = connection.first_sent_at or sent_at
-        call.first_sent_at = sent_at if call.first_sent_at is None else call.first_sent_at
+        if call.first_sent_at is None and not call.is_batched:  # the time of a batch is none of retries
+            call.first_sent_at = sent_at
         result: ChatResponse | RetryDecision
         try:
-            async with running_timeout(endpoint.timeout_s), self.trouble.waiting(endpoint):
-                # Servers that replay recordings read the sample index from this header; others ignore it.
-                content = await connection.post(body, {"X-Sample-Index": str(first_index)})
+            if call.is_batched and self.batches is not None:
+                content = await self.batches.reply(connection, [sample.key for sample in call.samples], body)
+            else:
+                async with running_timeout(endpoint.timeout_s), self.trouble.waiting(endpoint):
+                    # Servers that replay recordings read the sample index from this header; others ignore it.
+                    content = await connection.post(body, {"X-Sample-Index": str(first_index)})
+            if content is None:
+                return RetryDecision(RetryAction.RETRY, "batch", "its batch ended without an answer to it")
             result = connection.read(content, len(call.samples), names, given_answer(call.request))
         except Exception as error:
             decision = connection.classify(error, names, call.request.sampling.max_tokens)
@@ -257,6 +302,8 @@ class RequestSender:
             self.trouble.answered(endpoint)
         if isinstance(result, RetryDecision):
             result = replace(result, message=endpoint.mask.message(result.message))
+            if call.is_batched and not result.parameter:  # the verdict on it is that of a single attempt
+                result = replace(result, action=RetryAction.RETRY, wait_s=None)
             if result.action is RetryAction.SLOW_DOWN:
                 connection.controller.rate_limited(self.clock(), sent_at, result.wait_s)
         return result
@@ -347,7 +394,7 @@ class RequestSender:
         counted = used if is_estimated else reported
         thought = result.reasoning_tokens if isinstance(result, ChatResponse) else 0
         for spent in (self.tally, self.tally.by_purpose.setdefault(call.request.purpose, Spent())):
-            cost_usd = call.endpoint.cost_usd(*counted, cached)
+            cost_usd = call.priced.cost_usd(*counted, cached)
             spent.add(*counted, cost_usd, cached_tokens=cached, reasoning_tokens=thought, estimated=int(is_estimated))
 
     async def _store(self, call: _Call, response: ChatResponse) -> dict[str, Reply]:
@@ -356,7 +403,7 @@ class RequestSender:
         All of them are queued before the first wait, so a caller that is cancelled here loses no reply.
         """
         keys = [sample.key for sample in call.samples]
-        made = completions(response, call.endpoint, keys, call.attempts, call.latency_s, call.wasted)
+        made = completions(response, call.priced, keys, call.attempts, call.latency_s, call.wasted)
         received = [(s, completion) for s, completion in zip(call.samples, made, strict=True) if completion]
         if self.journal is None:
             return {sample.key: reply_of(sample.index, completion) for sample, completion in received}

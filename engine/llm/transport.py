@@ -10,7 +10,7 @@ import json
 import socket
 import ssl
 import zlib
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from importlib import import_module
 from typing import Any
@@ -51,6 +51,8 @@ _MOST_PER_SAMPLE, _MOST_IN_ALL = 32 << 20, 512 << 20
 """Bytes of a reply. A token with its log-prob and id takes about 120: 280,000 tokens for one sample, of 64 samples
 70,000 each."""
 _MOST_OF_AN_ERROR = 1 << 20
+_MOST_OF_A_FILE = 2 << 30
+"""Bytes of a file with the replies of a batch, of up to 50,000 requests."""
 _NOT_SENT = (
     *(aiohttp.ClientConnectorError, aiohttp.ClientHttpProxyError, aiohttp.ConnectionTimeoutError),
     ConnectionRefusedError,
@@ -124,25 +126,35 @@ class Transport:
             openai.APIConnectionError, aiohttp.ClientError, OSError: there is no complete reply.
         """
         # Not the SDK's typed methods: their check of messages takes as long as the rest of a request.
-        most = _most_bytes(body)
-        try:
-            stream = await self._client.post(
-                f"{self._base}{self._format.path}",  # a whole address: a relative one costs a tenth more
-                cast_to=object,
-                body=body,
-                options={"headers": self._of_key | headers},
-                stream=True,
-                stream_cls=AsyncStream[object],
-            )
-            async with stream:
-                content = await first_bytes(stream.response, most + 1)
-        except APIConnectionError as error:
-            if isinstance(error.__cause__, StatusError):  # version 2 of the SDK wraps what its event hooks raise
-                raise error.__cause__ from None
-            raise
-        if len(content) > most:
-            raise BodyTooLargeError(f"it has more than {most >> 20} MiB and was not read to its end")
-        return content
+        sending = self._client.post(
+            f"{self._base}{self._format.path}",  # a whole address: a relative one costs a tenth more
+            cast_to=object,
+            body=body,
+            options={"headers": self._of_key | headers},
+            stream=True,
+            stream_cls=AsyncStream[object],
+        )
+        return await _content(sending, _most_bytes(body))
+
+    async def call(self, path: str, body: dict[str, Any] | None = None, file: bytes | None = None) -> bytes:
+        """Use another part of the API, such as that of files, and return the raw body of the reply.
+
+        Args:
+            path: below the base URL.
+            body: fields of a POST request; None: a GET request.
+            file: is sent with the fields, as a form.
+
+        Raises:
+            As :meth:`post`; the largest body has 2 GiB.
+        """
+        url, kind = f"{self._base}/{path}", AsyncStream[object]
+        if body is None:
+            return await _content(self._client.get(url, cast_to=object, stream=True, stream_cls=kind), _MOST_OF_A_FILE)
+        files = None if file is None else [("file", ("requests.jsonl", file))]
+        headers = {} if file is None else {"Content-Type": "multipart/form-data"}
+        options: Any = {"body": body, "files": files, "options": {"headers": headers}}
+        sending = self._client.post(url, cast_to=object, stream=True, stream_cls=kind, **options)
+        return await _content(sending, _MOST_OF_A_FILE)
 
     async def close(self) -> None:
         """Close the HTTP connections."""
@@ -173,6 +185,20 @@ def classify_exception(error: Exception, context: RequestContext) -> RetryDecisi
     elif was_sent and any(isinstance(cause, TimeoutError) for cause in (first, causes[-1])):
         return RetryDecision(RetryAction.RETRY, "timeout", "no complete reply in time", may_be_billed=True)
     return RetryDecision(RetryAction.RETRY, "connection", reason, may_be_billed=was_sent)
+
+
+async def _content(sending: Awaitable[AsyncStream[object]], most: int) -> bytes:
+    """The body of a reply of at most so many bytes; raises as :meth:`Transport.post`."""
+    try:
+        async with await sending as stream:
+            content = await first_bytes(stream.response, most + 1)
+    except APIConnectionError as error:
+        if isinstance(error.__cause__, StatusError):  # version 2 of the SDK wraps what its event hooks raise
+            raise error.__cause__ from None
+        raise
+    if len(content) > most:
+        raise BodyTooLargeError(f"it has more than {most >> 20} MiB and was not read to its end")
+    return content
 
 
 async def _refuse_errors(response: Any) -> None:

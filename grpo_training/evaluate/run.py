@@ -233,10 +233,14 @@ def _measured(
                 style=settings.prompts,
                 experiences=experiences,
                 judged=judged,
+                at_once=settings.batch,
             )
 
     async def add_draws(name: str, endpoint: ServedModel, samplings: Mapping[str, Sampling]) -> None:
-        async with LLMClient(endpoint.manager, journal=journal, retry=endpoint.retry, budget=endpoint.budget) as client:
+        opened = LLMClient(
+            endpoint.manager, journal=journal, retry=endpoint.retry, budget=endpoint.budget, batch=settings.batch
+        )
+        async with opened as client:
             client.report_trouble_to(note)
             for draw, sampling in samplings.items():
                 results[name].draws[draw] = await answers(client, endpoint, name, draw, sampling)
@@ -362,7 +366,8 @@ def plan_lines(
     written, costs = of_model * TOKENS_OF_REPLY, list[float | None]()
     for model in models.values():
         endpoint = None if isinstance(model, LocalModel) else model.manager.endpoint(model.role)
-        costs.append(0.0 if endpoint is None else endpoint.cost_usd(read, written))
+        priced = endpoint.in_batches if endpoint is not None and settings.batch else endpoint
+        costs.append(0.0 if priced is None else priced.cost_usd(read, written))
     samples = f"{settings.num_samples} samples" if settings.num_samples > 1 else "1 sample"
     greedy = " and a greedy one" if settings.greedy else ""
     ways = f" of {len(models)} models" if len(models) > 1 else ""

@@ -42,6 +42,7 @@ async def evaluate_problems(
     evaluator: RewardEvaluator | None = None,
     judged: Callable[[ProblemResult, Sequence[JudgedSample]], None] = lambda result, samples: None,
     judge_role: str | None = None,
+    at_once: bool = False,
 ) -> list[ProblemResult]:
     """Draw samples of every problem and judge them.
 
@@ -61,6 +62,7 @@ async def evaluate_problems(
         judged: called after each problem, in the order of ``problems``, with its result and its samples. The
             samples are not kept afterwards.
         judge_role: role that judges answers by the rubric of their problem; None: ``role``.
+        at_once: ask all problems at the same time, as for a batch.
 
     Returns:
         one result per problem, in their order.
@@ -91,7 +93,7 @@ async def evaluate_problems(
         _check_answered(results)
         return True
 
-    window = max(_MIN_PROBLEMS_IN_FLIGHT, _SAMPLES_IN_FLIGHT // samples)
+    window = len(problems) if at_once else max(_MIN_PROBLEMS_IN_FLIGHT, _SAMPLES_IN_FLIGHT // samples)
     await run_in_window(problems, window, work, commit)
     return results
 

@@ -19,15 +19,19 @@ from grpo_training.cli.settings import (
 from grpo_training.runs.settings import (
     ENDPOINT_FIELDS,
     PROMPTS_HELP,
+    BatchSettings,
     BudgetSettings,
     DryRunSettings,
     ResumableSettings,
 )
 
-_NOT_IN_FINGERPRINT = {"run", "output", "resume", "fresh", "dry_run", *ENDPOINT_FIELDS, *BudgetSettings.model_fields}
+_NOT_IN_FINGERPRINT = {
+    *("run", "output", "resume", "fresh", "dry_run"),
+    *(*ENDPOINT_FIELDS, *BudgetSettings.model_fields, *BatchSettings.model_fields),
+}
 
 
-class EvaluateSettings(DryRunSettings, ColumnSettings, BudgetSettings, ResumableSettings):
+class EvaluateSettings(DryRunSettings, ColumnSettings, BudgetSettings, BatchSettings, ResumableSettings):
     """Settings of ``python -m grpo_training.evaluate``."""
 
     group: ClassVar[str] = "what is evaluated, and sampling"

@@ -87,6 +87,7 @@ async def ask_until_clear(
     judge_role: str,
     what: str,
     asks_all: bool = False,
+    at_once: bool = False,
     margin: float = 0.0,
 ) -> Asked:
     """Ask until a look decides, and write each answer.
@@ -102,6 +103,7 @@ async def ask_until_clear(
         judge_role: role that judges answers by the rubric of their problem.
         what: is asked, for the progress display.
         asks_all: go on after a look has decided.
+        at_once: ask all problems of a look at the same time, as for a batch.
         margin: is added to each difference in the test. With it ``better`` means that the first arm is not worse than
             the second by as much, and ``worse`` that it is worse by more. The finding is without it.
 
@@ -131,6 +133,7 @@ async def ask_until_clear(
                         experiences=arm.experiences,
                         judged=partial(judged, arm),
                         judge_role=judge_role,
+                        at_once=at_once,
                     )
                     for arm in arms
                 )

@@ -190,6 +190,7 @@ async def gate(
             judge_role=judge_role,
             what="prompts, with and without the library",
             asks_all=settings.ask_all,
+            at_once=settings.batch,
         )
     finding, (with_it, without) = asked.finding, zip(*asked.complete, strict=True)
     verdict: Literal["adopted", "rejected", "not_proven"] = "not_proven"

@@ -7,12 +7,12 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from grpo_training.cli.settings import DATASET_HELP, ColumnSettings, Positive
-from grpo_training.runs.settings import PROMPTS_HELP, RoleSettings
+from grpo_training.runs.settings import PROMPTS_HELP, BatchSettings, RoleSettings
 
 ASK_ALL_HELP = "ask all problems of the test, also after the result is clear: more tokens, and a narrower interval"
 
 
-class GateSettings(ColumnSettings, RoleSettings):
+class GateSettings(ColumnSettings, RoleSettings, BatchSettings):
     """What a gate asks, and whom."""
 
     group: ClassVar[str] = "problems and sampling"

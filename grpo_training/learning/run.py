@@ -36,6 +36,7 @@ from grpo_training.runs.problems import task_facts
 from grpo_training.runs.run import OPEN, Run, stamp_of
 from grpo_training.runs.window import default_window
 from grpo_training.serve.endpoints import (
+    asks_in_batches,
     check_budget,
     check_endpoint,
     model_facts,
@@ -270,7 +271,8 @@ async def learn(
                     learns=learns,
                 )
                 learner.open(connections, progress)
-                loop = LearningLoop(window, learner.draw, learner, store, analysis, manifest, progress, start.may_grow)
+                at_once = max(window, learner.total or 0) if asks_in_batches(settings) else window
+                loop = LearningLoop(at_once, learner.draw, learner, store, analysis, manifest, progress, start.may_grow)
                 skipped = [f"skipped {line}" for line in broken]
                 await _run_loop(loop, learner, [*analysis.notes(), *skipped])
                 after = list(await learner.after(connections, library))

@@ -16,7 +16,7 @@ from grpo_training.cli.settings import (
     Positive,
     Weight,
 )
-from grpo_training.runs.settings import ResumableSettings, RoleSettings, ScoringSettings
+from grpo_training.runs.settings import BatchSettings, ResumableSettings, RoleSettings, ScoringSettings
 
 MAX_EPOCHS = 1000
 
@@ -103,7 +103,7 @@ class LearnerSettings(ExtractionSettings, ScoringSettings):
         return {"r_ans": self.weight_ans, "r_logic": self.weight_logic, "r_graph": self.weight_graph}
 
 
-class GeneratorSettings(ColumnSettings, LearnerSettings):
+class GeneratorSettings(ColumnSettings, LearnerSettings, BatchSettings):
     """Settings of ``python -m grpo_training.generatorN``."""
 
     group: ClassVar[str] = "problems and sampling"
@@ -140,6 +140,15 @@ class GeneratorSettings(ColumnSettings, LearnerSettings):
     def _gate_has_a_library(self) -> Self:
         if self.gate and self.learn == "none":
             raise ValueError("--gate tests what a run has learned, and with --learn none it learns nothing")
+        return self
+
+    @model_validator(mode="after")
+    def _batch_learns_nothing(self) -> Self:
+        if self.batch and self.learn != "none":
+            raise ValueError(
+                "--batch needs --learn none: what is learned from a problem is in the prompts of later ones, "
+                "and a batch has all problems at once"
+            )
         return self
 
     @classmethod

@@ -164,6 +164,18 @@ class ClientSettings(EndpointSettings, BudgetSettings):
     )
 
 
+class BatchSettings(Settings):
+    """Base of the settings of a command that may ask in batches."""
+
+    group: ClassVar[str] = "endpoint and budget"
+
+    batch: bool = Field(
+        False,
+        description="ask through the batch API of the endpoint, such as that of OpenAI: half the price, and replies "
+        "within 24 hours; after an interruption the same command finds its batches again",
+    )
+
+
 class ResumableSettings(Settings):
     """Base of the settings of a command whose results can be resumed."""
 

@@ -15,8 +15,8 @@ from engine.llm.client import LLMClient
 from engine.llm.journal import ResponseJournal
 from engine.llm.limits import ConcurrencyRule
 from engine.llm.retry import RetryPolicy
-from grpo_training.cli.settings import POCKET_MODEL
-from grpo_training.runs.settings import OF_POCKET, ClientSettings, RoleSettings
+from grpo_training.cli.settings import POCKET_MODEL, Settings
+from grpo_training.runs.settings import OF_POCKET, BatchSettings, ClientSettings, RoleSettings
 
 _HELPERS = (ANALYST_ROLE, JUDGE_ROLE)
 """Roles that are asked about the replies of another one."""
@@ -39,6 +39,11 @@ def check_endpoint(settings: RoleSettings, role: str) -> None:
             manager.endpoint(name)
         else:
             _find_model(Path(model))
+
+
+def asks_in_batches(settings: Settings) -> bool:
+    """Whether a command is told to ask through a batch API."""
+    return isinstance(settings, BatchSettings) and settings.batch
 
 
 def _find_model(model: Path) -> Path:
@@ -155,6 +160,7 @@ async def open_client(
             retry=retry_policy(settings),
             budget=budget or settings.open_budget(),
             concurrency=concurrency,
+            batch=asks_in_batches(settings),
         ) as client:
             yield client
 

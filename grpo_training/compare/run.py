@@ -24,9 +24,10 @@ from grpo_training.gate.earlier import problem_hashes
 from grpo_training.gate.looks import Arm, ask_until_clear, mean_share
 from grpo_training.gate.problems import check_number, few, shuffled
 from grpo_training.improve.improved import Improved
-from grpo_training.runs.estimate import TOKENS_OF_REPLY, tokens_line, tokens_of
+from grpo_training.runs.estimate import TOKENS_OF_REPLY, show_prompt, tokens_line, tokens_of
 from grpo_training.runs.folder import automatic_name, run_folder
 from grpo_training.runs.problems import read_problems, remarks_on, task_facts, without_duplicates
+from grpo_training.runs.settings import tell_what_is_missing
 from grpo_training.serve.endpoints import check_budget, check_endpoint, open_client, open_endpoints
 
 _NOT_PROVEN = 3
@@ -51,7 +52,7 @@ def run_compare(settings: CompareSettings, stream: TextIO) -> int:
         IncompleteRunError: some answers are missing.
         ScaffoldError: from the client.
     """
-    for role in ARMS:
+    for role in () if settings.dry_run else ARMS:
         check_endpoint(settings, role)
     arms = tuple(_arm(settings, role) for role in ARMS)
     read = read_problems(settings)
@@ -62,6 +63,13 @@ def run_compare(settings: CompareSettings, stream: TextIO) -> int:
         print(line, file=stream)
     problems = shuffled(problems, settings.seed)
     manager = settings.load_endpoints()
+    if settings.dry_run:
+        prompts = [_prompts(arm, problems) for arm in arms]
+        print(*_plan(settings, manager, arms, problems, prompts), sep="\n", file=stream)
+        for role, of_arm in zip(ARMS, prompts, strict=True):
+            show_prompt(of_arm[0], stream, f"The first prompt of {role.upper()}")
+        tell_what_is_missing(settings.to_ask().load_endpoints, stream)
+        return 0
     run = run_folder(settings.run or f"compare-{automatic_name(settings.dataset, '')}"[:100])
     settings = settings.model_copy(update={"run": run.name, "cache_dir": run.cache})
     result = _compared(settings, manager, arms, problems, run.folder, stream)
@@ -93,7 +101,7 @@ def _compared(
     stream: TextIO,
 ) -> Comparison:
     """The result, that of an earlier start if nothing has changed."""
-    samples = settings.samples or (8 if few(problems) else 4)
+    samples = _samples(settings, problems)
     prompts = [_prompts(arm, problems) for arm in arms]
     asked, hashes = _asked(settings, manager, problems, prompts, samples), problem_hashes(problems)
     log = folder / "comparisons.jsonl"
@@ -105,13 +113,7 @@ def _compared(
         return same.result
     others = {one.asked for one in kept if not set(hashes).isdisjoint(one.problem_hashes)} - {asked}
     test = GroupSequentialTest(len(problems), samples, alpha_of_test(len(others) + 1))
-    print(
-        f"A: {_described(manager, arms[0])}\nB: {_described(manager, arms[1])}\n"
-        f"{len(problems)} problems, {samples} answers each way: at most {2 * samples * len(problems):,} answers.\n"
-        f"{_cost(manager, prompts, samples)}",
-        file=stream,
-        flush=True,
-    )
+    print(*_plan(settings, manager, arms, problems, prompts), sep="\n", file=stream, flush=True)
     if others:
         print(
             f"Earlier comparisons on some of these problems: {len(others)}. This one may be wrong with a probability "
@@ -183,6 +185,27 @@ async def _ask(
         cost_ratio=costs[0] / costs[1] if costs[0] is not None and costs[1] else None,
         needed=problems_needed(finding.variance, effect=margin or 0.1, alpha=test.alpha),
     )
+
+
+def _plan(
+    settings: CompareSettings,
+    manager: ApiManager,
+    arms: Sequence[Arm],
+    problems: Sequence[Problem],
+    prompts: Sequence[Prompts],
+) -> list[str]:
+    """What is compared, and what it costs at most."""
+    count, samples = len(problems), _samples(settings, problems)
+    return [
+        *(f"{arm.role.upper()}: {_described(manager, arm)}" for arm in arms),
+        f"{count} problems, {samples} answers each way: at most {2 * samples * count:,} answers.",
+        _cost(manager, prompts, samples),
+    ]
+
+
+def _samples(settings: CompareSettings, problems: Sequence[Problem]) -> int:
+    """Answers of a problem in each arm."""
+    return settings.samples or (8 if few(problems) else 4)
 
 
 def _described(manager: ApiManager, arm: Arm) -> str:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from agents.critic import CriticAgent, FusionInput
 from agents.templates import role_template
+from engine.abilities import AsksByItself
 from engine.errors import InputError, MissingInputError
 from engine.experience.trial import half_of_rollout, in_half
 from engine.records import Fault, Fusion, Half, Outcome, Problem, RolloutGroup, Sampling, SamplingPolicy, timestamp
@@ -90,10 +91,15 @@ class Critic(Learner):
             )
 
     def _check_task_file(self) -> None:
-        """Refuse rollouts that another version of the task file scored: a fusion is compared with them."""
+        """Refuse rollouts of a program, which no prompt can fuse, and those of another version of the task file.
+
+        A fusion is compared with the rollouts.
+        """
         for name, manifest in self._caches.manifests().items():
-            scored = manifest.facts.get("task_file")
-            now = task_facts(self.settings.task or manifest.settings.get("task")).get("task_file")
+            scored, task = manifest.facts.get("task_file"), self.settings.task or manifest.settings.get("task")
+            if task is not None and isinstance(load_task(task), AsksByItself):
+                raise InputError(f"The rollouts of {name} are those of a program, which has no critic")
+            now = task_facts(task).get("task_file")
             if scored and now and scored != now:
                 raise InputError(
                     f"The rollouts of {name} were scored by another version of the task file",

@@ -40,9 +40,9 @@ def tokens_line(read: int, written: int, cost_usd: float | None) -> str:
     )
 
 
-def show_prompt(messages: Sequence[Message], stream: TextIO) -> None:
-    """Print the messages of the first request."""
-    print("\nThe first prompt:", file=stream)
+def show_prompt(messages: Sequence[Message], stream: TextIO, title: str = "The first prompt") -> None:
+    """Print the messages of a request under a title."""
+    print(f"\n{title}:", file=stream)
     for message in messages:
         content = harmless(message.content[:_LONGEST], keep="\n")
         cut = f" ... ({len(message.content):,} characters)" if len(message.content) > _LONGEST else ""

@@ -12,6 +12,7 @@ from engine.records import Completion, Problem
 from engine.tasks.program import program
 from engine.tasks.program.declaration import Call, Run, prompts_of
 from engine.tasks.registry import task_of_function
+from grpo_training import critic, generator1
 from grpo_training.compare import __main__ as compare
 from grpo_training.runs import folder as run_folders
 from grpo_training.runs.run import OtherRunError
@@ -285,3 +286,14 @@ def test_what_a_program_returns_is_scored():
         task.problem_from_row({"answer": "1"}, "row 2")
     with pytest.raises(ValueError, match="expected a number from 0 to 1"):
         Run.of((2, "too much"), [])
+
+
+def test_the_critic_refuses_the_rollouts_of_a_program(folder):
+    (folder / "agent.py").write_text("def run(row, client, prompts):\n    return '1'\n")
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS[:2]))
+    with serve_in_thread(chat_app(lambda body, index: "1")) as url:
+        endpoint = ["--base-url", url, "--model", "m", "--learn", "none"]
+        words = ["--dataset", "rows.jsonl", "--program", "agent.py:run", "--run", "r"]
+        assert generator1.main([*words, *endpoint]) == 0
+        with pytest.raises(InputError, match="generator_1 are those of a program, which has no critic"):
+            critic.main(["--run", "r", "--generators", "1", *endpoint])

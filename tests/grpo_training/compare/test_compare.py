@@ -68,6 +68,19 @@ def test_the_better_prompt_is_found_and_the_same_command_asks_nothing(folder, ca
     assert said.splitlines()[-1] in again
 
 
+def test_a_dry_run_says_what_would_be_asked_without_a_key_and_writes_nothing(folder, capsys):
+    prices = ("--price-in", 1, "--price-out", 2)
+    words = ["--dataset", "sums.jsonl", *PROMPTS, "--model", "small", *prices, "--samples", 4, "--dry-run"]
+    assert main([str(word) for word in words]) == 0
+    said = capsys.readouterr().out
+    assert "60 problems, 4 answers each way: at most 480 answers." in said
+    assert "USD" in said
+    assert said.index("The first prompt of A:") < said.index("Answer the question.")
+    assert said.index("The first prompt of B:") < said.index("Add the numbers step by step.")
+    assert "Before anything can be asked:" in said
+    assert sorted(path.name for path in folder.iterdir()) == ["new.txt", "old.txt", "sums.jsonl"]
+
+
 def test_a_further_comparison_on_the_same_problems_is_stricter(folder, capsys):
     compare(folder, *PROMPTS, "--ask-all")
     (folder / "third.txt").write_text("Say it step by step.")

@@ -23,8 +23,8 @@ from pydantic import BaseModel
 from engine.errors import FatalEndpointError, first_line
 from engine.llm.cancellation import running_timeout
 from engine.llm.connection import EndpointConnection
-from engine.llm.formats import FORMATS
 from engine.llm.journal import NotedBatch, ResponseJournal, StoredMeanwhileError
+from engine.llm.requests import format_of
 from engine.llm.retry import RetryAction, RetryDecision
 from engine.llm.sender import RequestSender
 from engine.llm.transport import StatusError
@@ -328,7 +328,7 @@ class BatchCollector:
 
 def _path(connection: EndpointConnection) -> str:
     """Where a batch sends its requests, as its provider names it."""
-    return f"/v1{FORMATS[connection.endpoint.api].path}"
+    return f"/v1{format_of(connection.endpoint).path}"
 
 
 def _files(waiting: Sequence[_Waiting]) -> Iterator[list[_Waiting]]:

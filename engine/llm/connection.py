@@ -9,12 +9,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from engine.api_manager import Endpoint
-from engine.llm.formats import FORMATS
 from engine.llm.journal import ResponseJournal
 from engine.llm.limits import AdaptiveConcurrency, ConcurrencyRule, MinuteLimits, Use
 from engine.llm.quirks import OPTIONAL
 from engine.llm.replies import ChatResponse, read_reply
-from engine.llm.requests import CHAT
+from engine.llm.requests import CHAT, format_of
 from engine.llm.retry import RequestContext, RetryDecision
 from engine.llm.transport import Transport, classify_exception
 
@@ -61,7 +60,7 @@ class EndpointConnection:
         self._completion_sum = 0
         self._completion_count = 0
         self._rates = MinuteLimits(endpoint.rpm, endpoint.tpm, clock, sleep)
-        self._format = FORMATS[endpoint.api]
+        self._format = format_of(endpoint)
         # What one API of a server refuses, another one may take.
         self._address = endpoint.shown_url + (self._format.path if endpoint.api != "chat" else "")
         facts = journal.capabilities(self._address, endpoint.model, _CAPABILITIES_AGE_S) if journal else {}

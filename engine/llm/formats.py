@@ -1,4 +1,4 @@
-"""The APIs that endpoints speak: path, headers, body of a request, and what a reply is as a chat completion.
+"""The APIs beside the chat API: path, headers, body of a request, and a reply as a chat completion.
 
 Requests are made as bodies of the chat API, and replies are read as chat completions. Other APIs are translated in
 these two places only. A field that the chat API does not have, such as one of ``extra_body``, is sent unchanged.
@@ -10,11 +10,10 @@ https://platform.claude.com/docs/en/api/messages.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from engine.llm.quirks import ADAPTIVE
+from engine.llm.quirks import ADAPTIVE, Format
 
 _MAX_TOKENS = 8192
 """Anthropic requires a limit of tokens. A request without one gets this one, which all models since Claude 3.5 take."""
@@ -27,25 +26,6 @@ _OF_GIVEN_ANSWER = frozenset({"add_generation_prompt", "continue_final_message",
 _STOP_REASONS = {"end_turn": "stop", "stop_sequence": "stop", "tool_use": "tool_calls", "refusal": "content_filter"}
 """Source: https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons. Others are synonyms of
 :mod:`engine.llm.quirks`."""
-
-
-@dataclass(frozen=True)
-class Format:
-    """One API.
-
-    Args:
-        path: what is added to ``base_url``.
-        body_of: makes the body of a request of a chat body and the names of the optional parts that are left out.
-        as_chat: makes a chat completion of a reply; one without choices of a reply that has another shape.
-        headers: makes the headers of a key; None: ``Authorization``.
-        lacks: the optional parts of requests that the API does not have.
-    """
-
-    path: str
-    body_of: Callable[[dict[str, Any], Collection[str]], dict[str, Any]]
-    as_chat: Callable[[dict[str, Any]], dict[str, Any]]
-    headers: Callable[[str], dict[str, str]] | None = None
-    lacks: frozenset[str] = frozenset()
 
 
 def _responses_body(chat: dict[str, Any], left_out: Collection[str]) -> dict[str, Any]:
@@ -246,7 +226,6 @@ def _anthropic_reply(reply: dict[str, Any]) -> dict[str, Any]:
 
 
 FORMATS = {
-    "chat": Format("/chat/completions", lambda body, left_out: body, lambda reply: reply),
     "responses": Format(
         "/responses", _responses_body, _responses_reply, lacks=frozenset({"n", "seed", "return_token_ids"})
     ),

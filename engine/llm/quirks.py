@@ -7,7 +7,7 @@ out for that model, in all roles; the journal remembers it.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,29 @@ from engine.records import ChatRequest, Message
 ZERO, SYSTEM, ADAPTIVE = "temperature=0", "system", "adaptive thinking"
 """Names of parts that are no field of the body: a temperature of 0, a message of the role ``system``, and thinking
 without a budget of tokens, as newer models of Anthropic have it."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """One API.
+
+    Args:
+        path: what is added to ``base_url``.
+        body_of: makes the body of a request of a chat body and the names of the optional parts that are left out.
+        as_chat: makes a chat completion of a reply; one without choices of a reply that has another shape.
+        headers: makes the headers of a key; None: ``Authorization``.
+        lacks: the optional parts of requests that the API does not have.
+    """
+
+    path: str
+    body_of: Callable[[dict[str, Any], Collection[str]], dict[str, Any]]
+    as_chat: Callable[[dict[str, Any]], dict[str, Any]]
+    headers: Callable[[str], dict[str, str]] | None = None
+    lacks: frozenset[str] = frozenset()
+
+
+CHAT_FORMAT = Format("/chat/completions", lambda body, left_out: body, lambda reply: reply)
+"""OpenAI's chat completions, which most servers speak."""
 
 
 @dataclass(frozen=True)

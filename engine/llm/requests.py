@@ -7,8 +7,7 @@ import json
 from typing import Any
 
 from engine.api_manager import Endpoint
-from engine.llm.formats import FORMATS
-from engine.llm.quirks import SYSTEM, ZERO, parts_of, without_system
+from engine.llm.quirks import CHAT_FORMAT, SYSTEM, ZERO, Format, parts_of, without_system
 from engine.records import IMAGE_MARK, ChatRequest
 
 TOKENS_PER_IMAGE = 1500
@@ -36,6 +35,15 @@ def with_more_tokens(request: ChatRequest) -> ChatRequest | None:
     return request.model_copy(update={"sampling": sampling})
 
 
+def format_of(endpoint: Endpoint) -> Format:
+    """The API of an endpoint."""
+    if endpoint.api == "chat":
+        return CHAT_FORMAT
+    from engine.llm.formats import FORMATS  # most endpoints have no other API
+
+    return FORMATS[endpoint.api]
+
+
 def request_body(
     request: ChatRequest, endpoint: Endpoint, names: frozenset[str], first_index: int, count: int
 ) -> dict[str, Any]:
@@ -54,7 +62,7 @@ def request_body(
         count: number of samples.
     """
     left_out = parts_of(request, count, endpoint.extra_body) - names
-    return FORMATS[endpoint.api].body_of(_chat_body(request, endpoint, left_out, first_index, count), left_out)
+    return format_of(endpoint).body_of(_chat_body(request, endpoint, left_out, first_index, count), left_out)
 
 
 def _chat_body(

@@ -29,7 +29,7 @@ from openai import (
 )
 
 from engine.api_manager import Endpoint
-from engine.llm.formats import FORMATS
+from engine.llm.requests import format_of
 from engine.llm.retry import RequestContext, RetryAction, RetryDecision, classify_status
 from engine.reading.masking import shown_url
 from engine.storage.certificates import trusted_certificates
@@ -92,7 +92,7 @@ class Transport:
     def __init__(self, endpoint: Endpoint, concurrency: int) -> None:
         parts = urlsplit(endpoint.base_url)
         timeout = Timeout(None, connect=_CONNECT_S)  # the caller limits the whole time of a request
-        self._format, key = FORMATS[endpoint.api], endpoint.api_key.get_secret_value()
+        self._format, key = format_of(endpoint), endpoint.api_key.get_secret_value()
         self._of_key: Any = {"Authorization": omit, **self._format.headers(key)} if self._format.headers else {}
         self._client = AsyncOpenAI(
             api_key=key,

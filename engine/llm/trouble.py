@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 
 from engine.api_manager import Endpoint
 from engine.errors import FatalEndpointError
-from engine.llm.formats import FORMATS
 from engine.llm.quirks import OPTIONAL, SYSTEM
 from engine.llm.replies import ChatResponse
+from engine.llm.requests import format_of
 from engine.llm.retry import RetryDecision, names_no_model
 
 _REPEAT_S = 30.0
@@ -208,7 +208,7 @@ def fatal_error(endpoint: Endpoint, decision: RetryDecision, path: Path | str) -
     role, entry = endpoint.role, f"{endpoint.role} in {path}"
     why = f"{endpoint.shown_url}, model {endpoint.model}: {decision.message}"[:1000]
     no_such_path = decision.code in ("unknown_model", "http_405") and not names_no_model(decision.message)
-    path_of_api = FORMATS[endpoint.api].path
+    path_of_api = format_of(endpoint).path
     if no_such_path and lacks_path(endpoint.base_url):
         return FatalEndpointError(
             f"{role}: there is no {endpoint.api} API at {endpoint.shown_url}",

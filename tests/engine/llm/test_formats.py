@@ -14,7 +14,7 @@ from engine.llm.formats import FORMATS
 from engine.llm.journal import request_keys
 from engine.llm.quirks import ADAPTIVE, parts_of
 from engine.llm.replies import read_reply
-from engine.llm.requests import request_body
+from engine.llm.requests import format_of, request_body
 from engine.llm.retry import RetryAction
 from engine.records import IMAGE_MARK, ChatRequest, Message, Outcome, Sampling
 from engine.tasks.program import program
@@ -46,7 +46,7 @@ async def client_of(api, app=None, journal=None, options=None, **fields):
 
 def body_of(api, request, *, count=1, left_out=(), **fields):
     endpoint = Endpoint(role="g", api_key="EMPTY", base_url="http://x/v1", model="m", api=api, **fields)
-    names = parts_of(request, count, endpoint.extra_body) - FORMATS[api].lacks - set(left_out)
+    names = parts_of(request, count, endpoint.extra_body) - format_of(endpoint).lacks - set(left_out)
     return request_body(request, endpoint, names, 0, count)
 
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 CHUNK_SIZE = 1024
 """Positions whose logits are in memory at once."""
+_SAME_SHARE = 0.05
+"""Log-probs of packed and of padded rows that are so near, as a share of the largest, differ by rounding only."""
 _ENTROPY_ROWS = 32
 _GPU_VALUES = 1 << 24
 """Values of the rows whose entropy a GPU computes at a time: 64 MiB."""
@@ -163,7 +165,7 @@ def can_pack(model: PreTrainedModel, longest: int) -> bool:
             ours, _ = completion_logps(model, *rows, mask_BC, packs=True)
         except (ValueError, RuntimeError, TypeError, AttributeError):  # attention that takes no such mask
             return False
-    return float((padded - ours).abs().max()) <= 0.01 * float(padded.abs().max())
+    return float((padded - ours).abs().max()) <= _SAME_SHARE * float(padded.abs().max())
 
 
 def _one_sequence(backbone: Any, ids_BT: Tensor, attention_mask_BT: Tensor, start_B: Tensor) -> Packed | None:

@@ -1,7 +1,8 @@
 """TRL's GRPO trainer with imitation terms.
 
-``compute_loss`` calls TRL's and adds the terms; sampling, advantages and clipping are TRL's. A checkpoint that cannot
-be written is removed.
+``compute_loss`` calls TRL's and adds the terms; sampling, advantages and clipping are TRL's. Where rows can be packed
+(:mod:`grpo_training.train.objective.packing`), the log-probs are computed with each prompt once. A checkpoint that
+cannot be written is removed.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from grpo_training.train.data.batches import collate
 from grpo_training.train.data.rows import own_successes, teacher_rows
 from grpo_training.train.data.samples import Sample
 from grpo_training.train.folders import none_if_failed
-from grpo_training.train.objective.logprobs import LogProbModel, not_finite_weight
+from grpo_training.train.objective.logprobs import LogProbModel, can_pack, completion_logps, not_finite_weight
 from grpo_training.train.online.rewards import TrlReward
 
 
@@ -51,6 +52,8 @@ class GRPOWithImitationTrainer(GRPOTrainer):  # type: ignore[misc]
         **arguments: Any,
     ) -> None:
         super().__init__(reward_funcs=reward, **arguments)
+        is_alone = self.accelerator.num_processes == 1  # the gradients of several pass through the wrapped model
+        self._packs = is_alone and can_pack(self.accelerator.unwrap_model(self.model), config.max_seq_length)
         self._settings, self._reward = config, reward
         self._prompt_ids, self._teacher = prompt_ids, teacher
         self._planned_step = -1
@@ -86,6 +89,29 @@ class GRPOWithImitationTrainer(GRPOTrainer):  # type: ignore[misc]
             metrics[name].append(value * micro_batches)  # TRL logs the mean over them; these are shares of a sum
         self._micro_batch += 1
         return loss
+
+    def _get_per_token_logps_and_entropies(
+        self, model: Any, input_ids: Tensor, attention_mask: Tensor, logits_to_keep: int, *args: Any, **named: Any
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """TRL's log-probs, entropies and loss of experts; the first two by our own function where rows are packed."""
+        if not self._packs or named.get("compute_aux_loss"):
+            theirs: tuple[Tensor, Tensor | None, Tensor | None] = super()._get_per_token_logps_and_entropies(
+                model, input_ids, attention_mask, logits_to_keep, *args, **named
+            )
+            return theirs
+        rows, width = input_ids.shape
+        with self.accelerator.autocast():
+            logps, entropies = completion_logps(
+                self.accelerator.unwrap_model(model),
+                input_ids,
+                attention_mask,
+                input_ids.new_full((rows,), width - logits_to_keep),
+                attention_mask[:, width - logits_to_keep :],
+                temperature=self.temperature,
+                entropy=bool(named.get("compute_entropy")),
+                packs=True,
+            )
+        return logps, entropies, None
 
     def create_model_card(self, *_: Any, **__: Any) -> None:
         """No model card: the run directory documents the run."""

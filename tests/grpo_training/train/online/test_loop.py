@@ -25,6 +25,7 @@ from engine.tasks import registry  # noqa: E402
 from engine.tasks.math.task import MathTask  # noqa: E402
 from grpo_training.rl_math.stopped import TrainingStoppedError  # noqa: E402
 from grpo_training.train.models.tokenizer import load_tokenizer  # noqa: E402
+from grpo_training.train.objective import logprobs  # noqa: E402
 from grpo_training.train.online import loop as online  # noqa: E402
 from grpo_training.train.online.callback import RunCallback  # noqa: E402
 from grpo_training.train.online.loop import last_checkpoint, tokenised_prompts, train_online  # noqa: E402
@@ -251,6 +252,22 @@ def test_any_number_of_micro_batches_gives_the_same_gradient(model, task, tmp_pa
         assert four[name] == pytest.approx(one[name], abs=2e-5)
 
 
+def test_packed_rows_give_the_gradient_of_trls_padded_ones(model, task, tmp_path, gradients, monkeypatch):
+    packed = []
+    before = logprobs.packed
+    monkeypatch.setattr(logprobs, "packed", lambda *rows, **named: packed.append(before(*rows, **named)) or packed[-1])
+    config = config_of(model, max_steps=1, beta=0.1)
+    train(config, tmp_path / "packed")
+    assert len(packed) >= 2  # of the policy, and of the reference
+    monkeypatch.setattr("grpo_training.train.online.trainer.can_pack", lambda *_: False)
+    train(config, tmp_path / "padded")
+    ours, theirs = gradients
+    assert ours.keys() == theirs.keys()
+    for name, gradient in theirs.items():
+        torch.testing.assert_close(ours[name], gradient, atol=1e-5, rtol=1e-5, msg=name)
+    assert any(gradient.abs().max() > 1e-4 for gradient in theirs.values())
+
+
 def test_self_sft_is_the_cross_entropy_of_the_best_own_replies(model, task, tmp_path, imitated):
     config = config_of(
         model,
@@ -458,8 +475,7 @@ LEFT_ALONE = {
     *("hub_always_push", "hub_model_id", "hub_private_repo", "hub_revision", "hub_strategy", "hub_token"),
     *("project", "run_name", "trackio_bucket_id", "trackio_space_id", "trackio_static_space_id"),
     *("log_completions_hub_repo", "log_multimodal", "log_unique_prompts", "num_completions_to_print"),
-    *("vllm_enable_sleep_mode", "vllm_max_model_length", "vllm_model_impl"),
-    *("vllm_tensor_parallel_size",),
+    *("vllm_max_model_length", "vllm_model_impl", "vllm_tensor_parallel_size"),
     # where the vLLM server is: its address is given whole
     *("vllm_group_port", "vllm_server_host", "vllm_server_port", "vllm_server_timeout"),
     # how things are written, shown and started

@@ -13,12 +13,13 @@ from engine.experience.events import Miss
 from engine.experience.text_checks import MAX_WORDS, count_words
 from engine.reading.json_reading import read_json_object
 from engine.reading.model_text import as_one_line
-from engine.records import ChatRequest, Fault, Outcome, Problem, Reply, Sampling
+from engine.records import ChatRequest, Experience, Fault, Outcome, Problem, Reply, Sampling
 from engine.task import Task
 from engine.tasks.registry import task_named
 
 ASKED_WORDS = 25
 """Words that a lesson is asked to have at most: models count badly, and the library takes 32."""
+ASKED_INSTRUCTION_WORDS = 80
 _FORM = 'one sentence that begins with "When"'
 _WRONG_SHOWN = 2
 _SHOWN_HEAD, _SHOWN_TAIL = 1200, 800
@@ -63,6 +64,15 @@ class Proposal:
     outcome: Outcome = Outcome.OK
     fault: Fault | None = None
     others: Sequence[Miss] = ()
+    instruction: Instruction | None = None
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """An instruction for all problems, and the problems that it was learned from."""
+
+    text: str
+    misses: Sequence[Miss]
 
 
 @dataclass(eq=False)
@@ -140,6 +150,35 @@ class ExperienceAnalyst:
         if answer.reply.completion is None:
             return Proposal(outcome=Outcome.MODEL_FAULT, fault=answer.reply.fault)
         return answer.read
+
+    async def propose_instruction(
+        self, task: Task, misses: Sequence[Miss], present: Sequence[Experience]
+    ) -> Instruction | Fault | None:
+        """Ask for instructions that would have prevented wrong answers to several problems.
+
+        Args:
+            task: of the problems.
+            misses: the problems, with their right and wrong answers.
+            present: the instructions that the prompts have.
+
+        Returns:
+            the instructions; None if the reply holds none; the fault if the endpoint could not answer.
+        """
+        request = ChatRequest(
+            role=self.role,
+            messages=role_template("instruction", task, self.style).render(
+                max_words=ASKED_INSTRUCTION_WORDS, misses=list(misses), instructions=list(present)
+            ),
+            sampling=Sampling(temperature=self.temperature, max_tokens=self.max_tokens, seed=self.seed),
+            purpose="analysis",
+        )
+        [reply] = await self.client.sample(request, [0])
+        if reply.outcome is Outcome.INFRA_FAULT:
+            return reply.fault or Fault(kind="analyst_unreachable")
+        text = "" if reply.completion is None else reply.completion.text.rpartition("</think>")[2]
+        lines = (line.strip(_LIST_MARKS) for line in text.splitlines())
+        joined = as_one_line(" ".join(line for line in lines if line)).strip(_QUOTES)
+        return Instruction(joined, misses) if joined else None
 
 
 def shown_attempts(attempts: Sequence[Attempt]) -> list[Attempt]:

@@ -19,6 +19,7 @@ _VARIABLES = {
     "critic": {"problem", "experiences", "generator_id", "proposals", "conflicts"},
     "generator_experience_extraction": _EXTRACTION,
     "critic_experience_extraction": _EXTRACTION,
+    "instruction": {"max_words", "misses", "instructions"},
     "judge": {"problem", "scaffold"},
     "rubric_judge": {"problem", "rubric", "answer"},
 }

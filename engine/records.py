@@ -437,7 +437,7 @@ class Fusion(Record):
         return self.final_answer
 
 
-ExperienceKind = Literal["lesson", "case"]
+ExperienceKind = Literal["lesson", "case", "instruction"]
 
 
 class Uses(Record):

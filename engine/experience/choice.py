@@ -107,6 +107,11 @@ class SimilarCases:
         return [case for case in nearest[::-1] if kinds is None or kinds.likeness_of(problem.text, case) > 0]
 
 
+def instructions_for(problem: Problem, experiences: Sequence[Experience]) -> list[Experience]:
+    """The instructions among experiences. They hold for all problems, and are not measured by those they come from."""
+    return [one for one in experiences if one.kind == "instruction" and not comes_from(one, problem)]
+
+
 def lessons_of(experiences: Sequence[Experience]) -> list[Experience]:
     """The lessons among experiences."""
     return [experience for experience in experiences if experience.kind == "lesson"]
@@ -144,7 +149,8 @@ class LearnedExperiences:
         used: Sequence[Experience] = self._experiences
         if self._without_own:
             used = [one for one in used if not comes_from(one, problem)]
-        return [*self._lessons.choose(problem, used), *self._cases.choose(problem, used)]
+        instructions = [one for one in used if one.kind == "instruction"]
+        return [*instructions, *self._lessons.choose(problem, used), *self._cases.choose(problem, used)]
 
 
 PromptExperiences = Sequence[Experience] | LearnedExperiences

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from engine.errors import InputError
 from engine.experience.state import LibraryState, number_of
-from engine.experience.text_checks import category_slug, check_case, check_text
+from engine.experience.text_checks import category_slug, check_case, check_instruction, check_text
 from engine.records import Experience
 
 _MAX_BYTES = 16 << 20
@@ -114,7 +114,7 @@ def _entry(raw: Any, place: int, path: Path) -> Experience | None:
         fields["category"] = category_slug(str(fields["category"]))
     if "source_problem" in fields:
         fields["source_problem"] = str(fields["source_problem"])
-    check = check_case if fields.get("kind") == "case" else check_text
+    check = {"case": check_case, "instruction": check_instruction}.get(str(fields.get("kind")), check_text)
     if reason := check(fields["content"]):
         raise InputError(f"{where} ({entry_id or 'no id'}): {reason.message}", fix=_FIX)
     try:

@@ -16,6 +16,7 @@ from engine.experience.text_checks import (
     Reason,
     category_slug,
     check_case,
+    check_instruction,
     check_text,
     leaks_short_answer,
 )
@@ -28,6 +29,8 @@ MAX_PROPOSALS = 32
 _SHOWN_CHARACTERS = 400
 MAX_CASES = 400
 """Cases of a library."""
+MAX_INSTRUCTIONS = 2
+"""Instructions of a library. All of them stand in all prompts, so that each is measured by every problem."""
 MENDABLE = frozenset(
     "empty too_many_words too_many_characters not_one_line control_characters markup answer problem_text".split()
 )
@@ -60,7 +63,7 @@ def review_proposals(
         state: the newest state of the library.
         proposals: ``add`` (content, kind, category). Its id is always assigned here.
         prefix: prefix of new ids: ``G1`` gives ``G1-001``.
-        capacity: maximum number of lessons; there are at most ``MAX_CASES`` cases.
+        capacity: maximum number of lessons; there are at most ``MAX_CASES`` cases and ``MAX_INSTRUCTIONS``.
         problem: the group's problem, for the checks of the text.
         leaks_answer: whether a text gives away the answer of the problem.
         on_trial: experiences are on trial: a full library retires its least promising experience for a new one, and
@@ -84,7 +87,8 @@ def review_proposals(
         if operation.kind == "case":
             reason = _objection_to_case(state, operation)
         else:
-            reason = _objection(state, operation, capacity, problem, leaks_answer)
+            most = MAX_INSTRUCTIONS if operation.kind == "instruction" else capacity
+            reason = _objection(state, operation, most, problem, leaks_answer)
         if reason is None and on_trial and operation.kind == "lesson":
             reason = _family_objection(state, operation, problem)
         added = [operation]
@@ -107,19 +111,20 @@ def review_proposals(
 def _objection(
     state: LibraryState, operation: Operation, capacity: int, problem: Problem | None, leaks_answer: LeakCheck
 ) -> Reason | None:
-    content = operation.content or ""
+    content, present = operation.content or "", state.of_kind(operation.kind)
     if operation.op != "add":
         return Reason("unsupported", "Only additions are read: trials and people remove experiences.")
-    if reason := check_text(content, problem, leaks_answer):
+    check = check_instruction if operation.kind == "instruction" else check_text
+    if reason := check(content, problem, leaks_answer):
         return reason
     if twin := _DUPLICATES.apply(state.retired, lambda index: index.find(content)):
         return Reason("did_not_help", f"{twin.id} said nearly the same; it was measured and did not help.")
     if twin := _DUPLICATES.apply(state.forbidden, lambda index: index.find(content)):
         return Reason("forbidden", f"A person forbade {twin.id}, which says nearly the same.")
-    if twin := _DUPLICATES.apply(state.lessons, lambda index: index.find(content)):
+    if twin := _DUPLICATES.apply(present, lambda index: index.find(content)):
         return Reason("duplicate", f"{twin.id} says nearly the same.")
-    if len(state.lessons) >= capacity:
-        return Reason("library_full", f"The library holds {capacity} lessons, as many as it may.")
+    if len(present) >= capacity:
+        return Reason("library_full", f"The library holds {capacity} {operation.kind}s, as many as it may.")
     return None
 
 

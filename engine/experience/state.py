@@ -77,6 +77,15 @@ class LibraryState:
         """The cases of ``texts``."""
         return tuple(one for one in self.texts if one.kind == "case")
 
+    @functools.cached_property
+    def instructions(self) -> tuple[Experience, ...]:
+        """The instructions of ``texts``."""
+        return tuple(one for one in self.texts if one.kind == "instruction")
+
+    def of_kind(self, kind: ExperienceKind) -> tuple[Experience, ...]:
+        """The experiences of a kind."""
+        return {"lesson": self.lessons, "case": self.cases, "instruction": self.instructions}[kind]
+
     def has_case_of(self, problem: Problem) -> bool:
         """Whether there is a case of a problem, or was one that was taken out."""
         out = (one for one in (*self.retired, *self.forbidden) if one.kind == "case")
@@ -107,8 +116,7 @@ class LibraryState:
 
     def least_promising(self, kind: ExperienceKind = "lesson") -> str | None:
         """The experience of a kind that a full library replaces; None if each may still help."""
-        texts = self.lessons if kind == "lesson" else self.cases
-        return least_promising(self.trials, (one for one in texts if one.status != "pinned"))
+        return least_promising(self.trials, (one for one in self.of_kind(kind) if one.status != "pinned"))
 
     def get(self, experience_id: str) -> Experience | None:
         """The experience with this id."""

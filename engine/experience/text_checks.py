@@ -22,6 +22,7 @@ MAX_WORDS = 32
 MAX_CHARACTERS = 400
 """A second limit, for text without word boundaries; it also bounds the cost of the other checks."""
 
+MAX_INSTRUCTION_WORDS, MAX_INSTRUCTION_CHARACTERS = 120, 1500
 MAX_CASE_CHARACTERS = 1500
 """Of a case: a shortened problem, its answer, and a short reply."""
 
@@ -63,12 +64,24 @@ def check_text(
         None if the text is valid, else the first reason of: ``empty``, ``too_many_characters``,
         ``not_one_line``, ``control_characters``, ``markup``, ``too_many_words``, ``answer``, ``problem_text``.
     """
-    reason = _check_form(content)
-    if reason is None and problem is not None:
-        if leaks_answer(content, problem):
-            return Reason("answer", "The text holds the answer of its problem.")
-        reason = _check_problem_text(content, problem.text)
-    return reason
+    return _check_form(content) or _check_against(content, problem, leaks_answer)
+
+
+def check_instruction(
+    content: str, problem: Problem | None = None, leaks_answer: LeakCheck = leaks_short_answer
+) -> Reason | None:
+    """Check the text of an instruction, as :func:`check_text` that of a lesson; it may be longer."""
+    form = _check_form(content, MAX_INSTRUCTION_WORDS, MAX_INSTRUCTION_CHARACTERS)
+    return form or _check_against(content, problem, leaks_answer)
+
+
+def _check_against(content: str, problem: Problem | None, leaks_answer: LeakCheck) -> Reason | None:
+    """Whether a text is only about the problem that it comes from."""
+    if problem is None:
+        return None
+    if leaks_answer(content, problem):
+        return Reason("answer", "The text holds the answer of its problem.")
+    return _check_problem_text(content, problem.text)
 
 
 def check_case(content: str) -> Reason | None:
@@ -203,11 +216,11 @@ _MARKUP = re.compile(
 )
 
 
-def _check_form(content: str) -> Reason | None:
+def _check_form(content: str, most_words: int = MAX_WORDS, most_characters: int = MAX_CHARACTERS) -> Reason | None:
     if not content.strip():
         return Reason("empty", "The text is empty.")
-    if len(content) > MAX_CHARACTERS:
-        return Reason("too_many_characters", f"{len(content)} characters; at most {MAX_CHARACTERS} are allowed.")
+    if len(content) > most_characters:
+        return Reason("too_many_characters", f"{len(content)} characters; at most {most_characters} are allowed.")
     if content.splitlines() != [content]:
         return Reason("not_one_line", "The text has a line break; it must be a single line.")
     seen = without_control_characters(content).replace("\t", "")
@@ -219,8 +232,8 @@ def _check_form(content: str) -> Reason | None:
         return Reason("markup", f"{found.group().strip()!r} is markup of prompts or templates.")
     if has_special_token(content):
         return Reason("markup", "The text has a token of chat templates.")
-    if (words := count_words(content)) > MAX_WORDS:
-        return Reason("too_many_words", f"{words} words; at most {MAX_WORDS} are allowed.")
+    if (words := count_words(content)) > most_words:
+        return Reason("too_many_words", f"{words} words; at most {most_words} are allowed.")
     return None if words else Reason("empty", "The text has no words.")
 
 

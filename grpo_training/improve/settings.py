@@ -46,6 +46,9 @@ class ImproveSettings(DryRunSettings, ColumnSettings, RoleSettings):
     )
     k: int = Field(8, ge=0, description="lessons in a prompt, those most similar to the problem; 0: cases only")
     cases: int = Field(4, ge=0, description="solved problems in a prompt; 0: lessons only")
+    learn_instruction: bool = Field(
+        False, description="the analyst writes instructions for all problems too, on trial as lessons are"
+    )
     epochs: Positive | None = Field(
         None,
         description="passes over the problems of learning (default: 1 above 1,000, 2 from 100 on, else 3 or more)",

@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from agents.analyst import Attempt, ExperienceAnalyst, Proposal
+from agents.analyst import Attempt, ExperienceAnalyst, Instruction, Proposal
 from engine.api_manager import ANALYST_ROLE, ApiManager
 from engine.errors import InputError
 from engine.experience.events import BeginEvent, GroupTrial, Miss, Refusal, StepEvent
 from engine.experience.library import ExperienceLibrary
 from engine.experience.log import StepResult
-from engine.experience.proposals import MAX_CASES, MENDABLE, families
+from engine.experience.proposals import MAX_CASES, MAX_INSTRUCTIONS, MENDABLE, families
 from engine.experience.retirement import cases_may_help
 from engine.experience.similarity import NearestTexts, ProblemKinds
 from engine.experience.state import LibraryState
@@ -21,7 +21,7 @@ from engine.experience.text_checks import LeakCheck, holds_answer
 from engine.experience.trial import MAX_PER_FAMILY
 from engine.llm.client import LLMClient
 from engine.reading.model_text import as_one_line, without_control_characters
-from engine.records import ExperienceKind, Operation, Problem
+from engine.records import ExperienceKind, Fault, Operation, Outcome, Problem
 from engine.task import Task
 from engine.tasks.registry import task_named
 from grpo_training.cli.terminal_text import counted
@@ -30,6 +30,8 @@ from grpo_training.learning.settings import ExtractionSettings
 
 _SEVERAL_EVERY, _SEVERAL = 8, 4
 """For every eighth problem the analyst reads up to four other problems too whose answers were wrong in the same way."""
+_INSTRUCTION_EVERY, _FEWEST_MISSES, _MOST_MISSES = 16, 4, 8
+"""For every sixteenth problem the analyst is asked for an instruction too, with the last wrong answers."""
 _MISS_CHARACTERS, _LONGEST_ANSWER = 300, 100
 _SHOWN_CASE = 120
 _PROBLEM_HEAD, _PROBLEM_TAIL = 300, 200
@@ -72,6 +74,7 @@ class ExperienceExtractor:
         kinds: of the problems of the run; None: an experience on trial is measured alike by all problems.
         asks: whether the analyst is asked.
         makes_cases: whether problems with wrong answers become cases.
+        makes_instructions: whether the analyst is asked for instructions too.
         learns: whether anything is extracted; else the library is used as it is, and is not written.
     """
 
@@ -85,12 +88,13 @@ class ExperienceExtractor:
         kinds: ProblemKinds | None = None,
         asks: bool = True,
         makes_cases: bool = False,
+        makes_instructions: bool = False,
         learns: bool = True,
     ) -> None:
         self.library, self.learns = library, learns
         self._start, self._analyst = start, analyst
         self._on_trial, self._kinds = on_trial, kinds
-        self._asks, self._makes_cases = asks, makes_cases
+        self._asks, self._makes_cases, self._makes_instructions = asks, makes_cases, makes_instructions
 
     def begin(self) -> LibraryState:
         """The library state of the run's first prompts; the same after a restart."""
@@ -179,8 +183,20 @@ class ExperienceExtractor:
             refusal = self.library.objection(state, _addition(lesson, step), step.problem, _leak_check(others))
             return refusal.message if refusal is not None and refusal.reason in MENDABLE else None
 
-        proposal = await self._analyst.propose(step.problem, group.attempts, objection, others)
-        return replace(proposal, others=others)
+        proposal, instruction = await asyncio.gather(
+            self._analyst.propose(step.problem, group.attempts, objection, others), self._instruction(step, state)
+        )
+        if isinstance(instruction, Fault):
+            return Proposal(outcome=Outcome.INFRA_FAULT, fault=instruction)
+        return replace(proposal, others=others, instruction=instruction)
+
+    async def _instruction(self, step: Step, state: LibraryState) -> Instruction | Fault | None:
+        """An instruction that the analyst proposes, for every sixteenth problem while there is place for one."""
+        misses = [*{one.problem_id: one for one in state.misses}.values()][-_MOST_MISSES:]
+        is_due = self._makes_instructions and step.number % _INSTRUCTION_EVERY == 0 and len(misses) >= _FEWEST_MISSES
+        if not is_due or (len(state.instructions) >= MAX_INSTRUCTIONS and not state.least_promising("instruction")):
+            return None
+        return await self._analyst.propose_instruction(task_named(step.problem.task), misses, state.instructions)
 
     def _others(self, step: Step, group: ScoredGroup, state: LibraryState) -> list[Miss]:
         """Other problems with the same mistake, for every eighth problem; without such ones it is asked about alone."""
@@ -223,11 +239,16 @@ class ExperienceExtractor:
             and group.figures.correct < group.figures.size
         ):
             additions += self._case(step, group)
+        read = list(others)
+        if proposal is not None and proposal.instruction is not None:
+            sources = {"sources": [miss.problem_id for miss in proposal.instruction.misses]}
+            additions.append(_addition(proposal.instruction.text, step, "instruction").model_copy(update=sources))
+            read += proposal.instruction.misses
         return self.library.commit_step(
             event,
             additions,
             step.problem,
-            _leak_check(others),
+            _leak_check(read),
             on_trial=self._on_trial,
             keeps_problem=self._start.choice is not None,
         )
@@ -254,7 +275,7 @@ class ExperienceExtractor:
         likeness = {
             experience.id: round(kinds.likeness_of(step.problem.text, experience), 3)
             for experience in self.library.state.texts
-            if experience.id in trial.halves
+            if experience.id in trial.halves and experience.kind != "instruction"
         }
         return trial.model_copy(update={"likeness": {name: share for name, share in likeness.items() if share < 1}})
 

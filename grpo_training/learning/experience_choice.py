@@ -6,7 +6,13 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from engine.experience.choice import BySimilarity, ExperienceChoice, SimilarCases, WholeLibrary
+from engine.experience.choice import (
+    BySimilarity,
+    ExperienceChoice,
+    SimilarCases,
+    WholeLibrary,
+    instructions_for,
+)
 from engine.experience.events import ChoiceRecord
 from engine.experience.retirement import cases_may_help
 from engine.experience.similarity import ProblemKinds
@@ -56,7 +62,7 @@ class ExperienceDraw:
 
     def _choose(self, problem: Problem, state: LibraryState) -> list[Experience]:
         cases = self._cases.choose(problem, state.cases) if cases_may_help(state.trials) else []
-        return [*self._lessons.choose(problem, state.texts), *cases]
+        return [*instructions_for(problem, state.texts), *self._lessons.choose(problem, state.texts), *cases]
 
 
 def problem_kinds(settings: LearnerSettings, problems: Sequence[Problem]) -> ProblemKinds | None:

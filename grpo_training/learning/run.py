@@ -268,6 +268,7 @@ async def learn(
                     kinds=learner.kinds,
                     asks=settings.k > 0 or settings.selected_by == "all",
                     makes_cases=settings.cases_in_prompt > 0,
+                    makes_instructions=settings.makes_instructions,
                     learns=learns,
                 )
                 learner.open(connections, progress)

@@ -87,6 +87,11 @@ class LearnerSettings(ExtractionSettings, ScoringSettings):
         return self.cases if self.selected_by == "text" else 0
 
     @property
+    def makes_instructions(self) -> bool:
+        """Whether the analyst is asked for instructions too."""
+        return False
+
+    @property
     def library_capacity(self) -> int:
         """The maximum of experiences of the library."""
         return self.capacity or (64 if self.learn == "add" else 256)
@@ -124,6 +129,12 @@ class GeneratorSettings(ColumnSettings, LearnerSettings, BatchSettings):
             "server that returns both, such as vLLM. Costs no tokens. The cache grows, and replies are not "
             "constrained to a JSON schema, as that would change their log-probs"
         ),
+    )
+
+    learn_instruction: bool = Field(
+        False,
+        description="the analyst writes instructions for all problems too, from several wrong answers; they are on "
+        "trial as lessons are (--learn trial)",
     )
 
     gate: Common[bool] = Field(
@@ -173,8 +184,14 @@ class GeneratorSettings(ColumnSettings, LearnerSettings, BatchSettings):
 
     def fingerprint(self) -> dict[str, Any]:
         """With several epochs also the number of problems, which sets their order; and that of the drawn ones."""
-        added = {"max_problems": self.max_problems} if self.epochs > 1 else {}
-        return super().fingerprint() | added | ({"draw": self.draw} if self.draw else {})
+        added: dict[str, Any] = {"max_problems": self.max_problems} if self.epochs > 1 else {}
+        added |= {name: value for name in ("draw", "learn_instruction") if (value := getattr(self, name))}
+        return super().fingerprint() | added
+
+    @property
+    def makes_instructions(self) -> bool:
+        """Whether the analyst is asked for instructions too."""
+        return self.learn_instruction and self.learn == "trial"
 
 
 class CriticSettings(LearnerSettings):

@@ -30,7 +30,10 @@ CISPO_EPSILON_HIGH = 5.0
 MEMORY_SETTINGS = (*("per_device_train_batch_size", "gradient_accumulation_steps", "gradient_checkpointing"),)
 """Offline and supervised training take the same steps with other values of these, if a step has as many rows."""
 
-_NOT_IN_FINGERPRINT = frozenset({"output_dir", "report_to", "logging_steps", "dry_run", "resume", "fresh", "run"})
+_NOT_IN_FINGERPRINT = frozenset(
+    {"output_dir", "report_to", "logging_steps", "dry_run", "resume", "fresh", "run"}
+    | {"vllm_enable_sleep_mode", "score_deadline"}
+)
 """Fields that do not change the trained weights, or only through the samples, whose digest is compared."""
 _TRACKER_KEYS = ("use_wandb", "wandb_project", "wandb_run_name")
 

@@ -164,7 +164,7 @@ def test_a_case_in_a_file_by_hand_has_limits_of_its_own(path):
         ({"content": " \n ", "kind": "case"}, "has no words"),
         ({"content": "word " * 33}, "at most 32 are allowed"),
         ({"content": "Two\nlines."}, "line break"),
-        ({"content": "Check it.", "kind": "rule"}, "kind: Input should be 'lesson' or 'case'"),
+        ({"content": "Check it.", "kind": "rule"}, "kind: Input should be 'lesson', 'case' or 'instruction'"),
     ):
         with pytest.raises(InputError, match="entry 1") as raised:
             written(path, **entry).refresh()

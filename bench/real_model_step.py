@@ -36,8 +36,9 @@ def main(model: Path, output_dir: Path, *, rows: int, prompt: int, completion: i
         "ours": our_step(model, batch, bf16=bf16, max_seq_length=prompt + completion),
     }
     if bf16:
-        flex = {"max_seq_length": prompt + completion, "attn_implementation": FLEX}
-        steps["FlexAttention"] = our_step(model, batch, bf16=bf16, **flex)
+        steps["FlexAttention"] = our_step(
+            model, batch, bf16=bf16, max_seq_length=prompt + completion, attn_implementation=FLEX
+        )
     losses = {name: step() for name, step in steps.items()}
     tolerance = 1e-2 if bf16 else 1e-4
     agree = max(abs(loss - losses["TRL"]) for loss in losses.values()) <= tolerance

@@ -83,7 +83,7 @@ _SHORT = {
     ],
     "compare": [
         *("--dataset", "--prompt-a", "--prompt-b", "--model-a", "--model-b", "--improved-a", "--improved-b"),
-        *("--margin", "--max-problems", "--prompts", "--endpoint", "--model", "--run", *_ENDPOINT),
+        *("--margin", "--max-problems", "--dry-run", "--run", "--prompts", "--endpoint", "--model", *_ENDPOINT),
     ],
 }
 

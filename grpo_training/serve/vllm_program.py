@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import importlib.metadata
-import os
 import shutil
 import sys
 from pathlib import Path
 from typing import NamedTuple
+
+from engine.cores import usable_cores
 
 ENVIRONMENT = ".venv-vllm"
 """The environment that ``make vllm`` makes."""
@@ -56,7 +57,7 @@ class VllmProgram(NamedTuple):
         if not self.is_for_cpu:
             return {}
         # Without it vLLM computes with one thread where it is not bound to cores. From three cores on one is left free.
-        cores = os.cpu_count() or 1
+        cores = usable_cores()
         return {**_CPU_VARIABLES, "OMP_NUM_THREADS": str(cores if cores < 3 else cores - 1)}
 
     def __str__(self) -> str:

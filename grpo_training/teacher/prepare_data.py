@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -12,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from engine.contract.datasets import DataPreparation
+from engine.cores import usable_cores
 from engine.datasets import load_dataset
 from engine.errors import InputError, MissingInputError
 from engine.records import Problem
@@ -93,7 +93,7 @@ def without_faults(problems: Sequence[Problem], preparation: DataPreparation, dr
         ConfigurationError: programs cannot be run on this machine.
     """
     usable = []
-    with ThreadPoolExecutor(min(_MAX_THREADS, 2 * (os.cpu_count() or 1))) as pool:
+    with ThreadPoolExecutor(min(_MAX_THREADS, 2 * usable_cores())) as pool:
         faults = pool.map(preparation.fault, problems)
         bar = progress_bar(faults, total=len(problems), desc="checking problems", unit=" problems")
         try:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from agents.generator import generator_messages, prompt_hash
 from engine.abilities import PreparesData
+from engine.cores import usable_cores
 from engine.datasets import load_problems
 from engine.errors import InputError, ScaffoldError
 from engine.records import Completion, Fault, Problem
@@ -42,7 +42,7 @@ def run(settings: VerifySettings) -> int:
         say(left_out)
     listed = load_problems(str(settings.train_data)) if settings.train_data else []
     problems = {problem.id: problem for problem in listed}
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+    with ThreadPoolExecutor(usable_cores()) as pool:
         verified = pool.map(lambda trace: verify(trace, problems, settings.prompts), contents.records)
         traces = list(progress_bar(verified, total=len(contents.records), desc="running tests", unit=" traces"))
     groups: dict[str, list[TeacherTrace]] = {}

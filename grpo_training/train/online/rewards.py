@@ -6,7 +6,6 @@ scored against the problem of its own row only, so shuffled or repeated batches 
 
 from __future__ import annotations
 
-import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,6 +16,7 @@ from typing import Any
 
 from agents.generator import generator_messages
 from engine.contract.training_reward import RewardFunction
+from engine.cores import usable_cores
 from engine.errors import ScaffoldError
 from engine.records import Completion, Message, Outcome, Problem
 from engine.reward_evaluator import RewardEvaluator, policy_reward
@@ -26,7 +26,7 @@ from grpo_training.rl_math.metrics_log import means
 from grpo_training.train.online.custom_reward import OF_TRAINER, BatchReward
 
 PATIENCE = 3
-WORKERS = max(8, os.cpu_count() or 1)
+WORKERS = max(8, usable_cores())
 
 
 class NothingScoredError(ScaffoldError, RuntimeError):

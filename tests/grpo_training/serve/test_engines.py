@@ -89,7 +89,7 @@ def test_the_build_for_cpus_gets_a_batch_that_holds_every_request(monkeypatch, t
     assert command[:3] == [str(program), "serve", "model"]
     assert command[command.index("--max-num-batched-tokens") + 1] == "65536"
     for cores, threads in ((1, "1"), (2, "2"), (3, "2"), (16, "15")):
-        monkeypatch.setattr(vllm_program.os, "cpu_count", lambda cores=cores: cores)
+        monkeypatch.setattr(vllm_program, "usable_cores", lambda cores=cores: cores)
         assert find_vllm().variables["OMP_NUM_THREADS"] == threads
     assert find_vllm().variables["TORCH_COMPILE_DISABLE"] == find_vllm().variables["PYTHONFAULTHANDLER"] == "1"
     install_vllm(tmp_path / ".venv-vllm", "0.32.0")

@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Sequence
 
+from engine.cores import usable_cores
 from engine.errors import InputError
 from engine.records import Outcome
 from engine.sandbox.levels import Level
@@ -31,7 +32,7 @@ class ProgramTester:
 
     def __init__(self, size: int | None = None, level: Level | None = None) -> None:
         self.level: Level = level or level_for_rewards()
-        self.size = size or os.cpu_count() or 1
+        self.size = size or usable_cores()
         self.owner = os.getpid()
         start = functools.partial(Zygote, self.level)
         self._programs, self._test_code = ProcessPool(self.size, start), ProcessPool(self.size, start)

@@ -7,6 +7,7 @@ import os
 import threading
 from pathlib import Path
 
+from engine.cores import usable_cores
 from engine.tasks.phaser.validation.api_index import DEFAULT_PATH, ApiIndex
 from engine.tasks.phaser.validation.validator import PhaserValidator
 
@@ -28,7 +29,7 @@ def shared_validator(api_index: Path | None = None, *, runs: bool = True) -> Pha
     with _guard:
         process, validator = _open.get((path, runs), (0, None))
         if validator is None or process != os.getpid():
-            validator = PhaserValidator(ApiIndex.load(path), os.cpu_count() or 1, runs=runs)
+            validator = PhaserValidator(ApiIndex.load(path), usable_cores(), runs=runs)
             atexit.register(validator.close)
             _open[path, runs] = (os.getpid(), validator)
         return validator

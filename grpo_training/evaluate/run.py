@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
@@ -208,7 +209,10 @@ def _measured(
     async def answers(
         client: LLMClient, endpoint: ServedModel, name: str, draw: str, sampling: Sampling
     ) -> list[ProblemResult]:
-        watch = ReplyWatch(settings.prompts, settings.max_tokens, note)
+        planned = len(problems) * (1 if draw == GREEDY else settings.num_samples)
+        priced = endpoint.manager.endpoint(endpoint.role)
+        priced = priced.in_batches if settings.batch else priced
+        watch = ReplyWatch(settings.prompts, settings.max_tokens, note, planned, partial(priced.cost_usd, 0))
         with problem_bar(len(problems), f"{name}, {draw}") as advance:
 
             def judged(result: ProblemResult, samples: Sequence[JudgedSample]) -> None:

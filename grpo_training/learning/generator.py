@@ -143,8 +143,12 @@ class Generator(Learner):
             logprobs=settings.logprobs,
         )
         self._agent = GeneratorAgent(connections.client, self.role, sampling, settings.prompts, tasks=self.tasks)
-        self._scorer, self._model = connections.scorer, connections.manager.endpoint(self.role).model
-        self._watch = ReplyWatch(settings.prompts, settings.max_tokens, progress.note)
+        endpoint = connections.manager.endpoint(self.role)
+        self._scorer, self._model = connections.scorer, endpoint.model
+        planned = len(self._steps) * settings.rollouts
+        self._watch = ReplyWatch(
+            settings.prompts, settings.max_tokens, progress.note, planned, partial(endpoint.cost_usd, 0)
+        )
         self._progress = progress
 
     def steps(self, progress: Progress) -> Iterable[Step]:

@@ -35,7 +35,7 @@ def tokens_line(read: int, written: int, cost_usd: float | None) -> str:
     """
     price = "the price is not known (--price-in, --price-out)" if cost_usd is None else f"{cost_usd:.2f} USD"
     return (
-        f"About {_rounded(read)} tokens to the model and {_rounded(written)} from it "
+        f"About {rounded(read)} tokens to the model and {rounded(written)} from it "
         f"({TOKENS_OF_REPLY} per answer assumed); {price}."
     )
 
@@ -49,6 +49,6 @@ def show_prompt(messages: Sequence[Message], stream: TextIO, title: str = "The f
         print(f"\n[{message.role}]\n{content}{cut}", file=stream)
 
 
-def _rounded(count: int) -> str:
+def rounded(count: int) -> str:
     """A number with two digits, in millions if it is large."""
     return f"{count / 1e6:.2g} million" if count >= 100_000 else f"{int(float(f'{count:.2g}')):,}"

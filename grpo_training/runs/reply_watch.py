@@ -1,15 +1,18 @@
-"""Warns while a run goes on when many replies of the model are cut off or cannot be read."""
+"""Tells during a run that many replies are cut off or cannot be read, or that they are longer than estimated."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from engine.records import Completion
+from grpo_training.runs.estimate import TOKENS_OF_REPLY, rounded
 
 _SHARE = 0.2
 _FEWEST = 20
 """Replies from which on the share counts."""
 _COMPACT = "compact"
+_LONGER = 2
+"""Replies of so many times the tokens that the estimate assumed are told."""
 _FEW_TOKENS, _FEW_SHARE = 16, 8
 """A reply that is cut off after so few tokens, or an eighth of the limit, has met the end of the context."""
 
@@ -21,16 +24,26 @@ def tokens_of(completion: Completion) -> int:
 
 
 class ReplyWatch:
-    """Counts replies, and warns once when more than a fifth of them is cut off or unreadable.
+    """Counts replies, and tells once when more than a fifth of them is cut off or unreadable, or when they are long.
 
     Args:
         style: prompt style of the run.
         max_tokens: of the run; None: the server's limit.
-        tell: gets the warning.
+        tell: gets what is told.
+        planned: replies that the run asks for; 0: they are not known.
+        cost_usd: of tokens that the model writes.
     """
 
-    def __init__(self, style: str, max_tokens: int | None, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        style: str,
+        max_tokens: int | None,
+        tell: Callable[[str], None],
+        planned: int = 0,
+        cost_usd: Callable[[int], float | None] = lambda tokens: None,
+    ) -> None:
         self._style, self._max_tokens, self._tell = style, max_tokens, tell
+        self._planned, self._cost_usd, self._tokens = planned, cost_usd, 0
         self._replies = self._cut_off = self._full = self._unreadable = self._bad = 0
         self._has_told = False
 
@@ -43,6 +56,9 @@ class ReplyWatch:
         self._cut_off += is_cut_off and not is_full
         self._unreadable += is_unreadable
         self._bad += is_cut_off or is_unreadable
+        self._tokens += tokens
+        if self._replies == _FEWEST and self._planned > _FEWEST:
+            self._tell_of_length(self._tokens / _FEWEST)
         if self._has_told or self._replies < _FEWEST or self._bad <= _SHARE * self._replies:
             return
         self._has_told = True
@@ -56,4 +72,16 @@ class ReplyWatch:
         self._tell(
             f"⚠ {self._bad} of {self._replies} replies cannot be used whole: {what}; "
             f"try {' or '.join(advice) or 'a larger model'}"
+        )
+
+    def _tell_of_length(self, mean: float) -> None:
+        """Tell what all replies come to if those so far have many more tokens than the estimate assumed."""
+        if mean <= _LONGER * TOKENS_OF_REPLY:
+            return
+        expected = round(mean * self._planned)
+        cost = self._cost_usd(expected)
+        price = "" if cost is None else f", {cost:.2f} USD"
+        self._tell(
+            f"A reply has {mean:,.0f} tokens so far, and the estimate assumed {TOKENS_OF_REPLY}: about "
+            f"{rounded(expected)} tokens in all {self._planned:,} replies{price}"
         )

@@ -63,3 +63,23 @@ def test_replies_that_end_where_the_context_is_full_do_not_ask_for_more_tokens(t
 def test_an_empty_reply_of_several_in_a_request_counts_as_one_token():
     assert tokens_of(Completion(text="", finish_reason="length")) == 1
     assert tokens_of(Completion(text="", reasoning="long", usage=Usage(completion_tokens=90))) == 90
+
+
+def test_long_replies_are_told_once_with_what_all_of_them_cost():
+    told = []
+    watch = ReplyWatch("full", None, told.append, planned=480, cost_usd=lambda tokens: 2e-6 * tokens)
+    for _ in range(60):
+        watch.add(is_cut_off=False, is_unreadable=False, tokens=1240)
+    assert told == [
+        "A reply has 1,240 tokens so far, and the estimate assumed 250: about 0.6 million tokens in all 480 replies, "
+        "1.19 USD"
+    ]
+
+
+@pytest.mark.parametrize(("tokens", "planned"), [(500, 480), (1240, 20), (1240, 0)])
+def test_replies_of_the_usual_length_and_few_of_them_are_not_told(tokens, planned):
+    told = []
+    watch = ReplyWatch("full", None, told.append, planned=planned)
+    for _ in range(60):
+        watch.add(is_cut_off=False, is_unreadable=False, tokens=tokens)
+    assert told == []

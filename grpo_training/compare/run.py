@@ -157,6 +157,7 @@ async def _ask(
                 judge_role=manager.role_of(JUDGE_ROLE, arms[0].role),
                 what="prompts of A and B",
                 asks_all=settings.ask_all,
+                at_once=settings.batch,
                 margin=margin,
             )
     finding, (of_b, of_a) = asked.finding, zip(*asked.complete, strict=True)
@@ -199,7 +200,7 @@ def _plan(
     return [
         *(f"{arm.role.upper()}: {_described(manager, arm)}" for arm in arms),
         f"{count} problems, {samples} answers each way: at most {2 * samples * count:,} answers.",
-        _cost(manager, prompts, samples),
+        _cost(manager, prompts, samples, in_batches=settings.batch),
     ]
 
 
@@ -220,11 +221,13 @@ def _prompts(arm: Arm, problems: Sequence[Problem]) -> list[tuple[Message, ...]]
     ]
 
 
-def _cost(manager: ApiManager, prompts: Sequence[Prompts], samples: int) -> str:
+def _cost(manager: ApiManager, prompts: Sequence[Prompts], samples: int, *, in_batches: bool) -> str:
     """The most tokens that are asked for, estimated, and their price."""
     answers = samples * len(prompts[0])
     read, written = [answers * tokens_of(of_arm) for of_arm in prompts], answers * TOKENS_OF_REPLY
-    costs = [manager.endpoint(role).cost_usd(tokens, written) for role, tokens in zip(ARMS, read, strict=True)]
+    endpoints = [manager.endpoint(role) for role in ARMS]
+    priced = [endpoint.in_batches for endpoint in endpoints] if in_batches else endpoints
+    costs = [endpoint.cost_usd(tokens, written) for endpoint, tokens in zip(priced, read, strict=True)]
     return tokens_line(sum(read), 2 * written, sum_of_costs(costs))
 
 

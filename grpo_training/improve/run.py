@@ -254,7 +254,8 @@ def _cost(plan: Plan, settings: ImproveSettings) -> float | None:
     manager = settings.load_endpoints()
     if manager.local_model(GENERATORS[0]) is not None:
         return 0.0
-    return manager.endpoint(GENERATORS[0]).cost_usd(*plan.tokens)
+    endpoint = manager.endpoint(GENERATORS[0])
+    return (endpoint.in_batches if settings.batch else endpoint).cost_usd(*plan.tokens)
 
 
 def _allow(budget: Budget, settings: ImproveSettings, share: float) -> None:

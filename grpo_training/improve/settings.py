@@ -16,14 +16,14 @@ from grpo_training.cli.settings import (
     Positive,
 )
 from grpo_training.gate.settings import ASK_ALL_HELP
-from grpo_training.runs.settings import OF_POCKET, PLACES, PROMPTS_HELP, DryRunSettings, RoleSettings
+from grpo_training.runs.settings import OF_POCKET, PLACES, PROMPTS_HELP, BatchSettings, DryRunSettings, RoleSettings
 from grpo_training.runs.trackers import REPORT_TO_HELP, Tracker
 
 FULL, TRY = "full", "try"
 """The usual prompt style, and the value for which two are tried."""
 
 
-class ImproveSettings(DryRunSettings, ColumnSettings, RoleSettings):
+class ImproveSettings(DryRunSettings, ColumnSettings, RoleSettings, BatchSettings):
     """What is improved, on which problems, and what it may cost."""
 
     group: ClassVar[str] = "problems, learning and test"
@@ -78,6 +78,14 @@ class ImproveSettings(DryRunSettings, ColumnSettings, RoleSettings):
         given = [name for name in PLACES if name in self.model_fields_set]
         if given:
             raise ValueError(f"--{given[0].replace('_', '-')} has no use here: --run NAME is the folder of everything")
+        return self
+
+    @model_validator(mode="after")
+    def _batches_of_a_provider(self) -> Self:
+        if self.batch and self.critic:
+            raise ValueError("--batch and --critic exclude each other: the critic fuses problem by problem")
+        if self.batch and self.endpoint == "local":
+            raise ValueError("--batch has no use with --endpoint local: a model on this machine has no batch API")
         return self
 
     def for_its_model(self) -> Self:

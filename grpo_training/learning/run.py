@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
@@ -234,7 +235,10 @@ async def learn(
         with run.lock.hold():  # it may take long, and a second start is refused meanwhile
             steps = await learner.planned()
     slots = manager.endpoint(role).max_concurrency
-    window = settings.window or default_window(slots, steps, learns=learns)
+    in_batches = asks_in_batches(settings)
+    # What is learned from the batches of a pass is in the prompts of the next one.
+    of_batches = math.ceil(steps / settings.passes) if in_batches and learns and steps else None
+    window = settings.window or of_batches or default_window(slots, steps, learns=learns)
     settings = settings.model_copy(update={"window": window})
     with run.open(settings, _facts(manager, learner), learner.total) as manifest:
         broken = learner.read_stored()
@@ -272,8 +276,9 @@ async def learn(
                     learns=learns,
                 )
                 learner.open(connections, progress)
-                at_once = max(window, learner.total or 0) if asks_in_batches(settings) else window
-                loop = LearningLoop(at_once, learner.draw, learner, store, analysis, manifest, progress, start.may_grow)
+                at_once = max(window, learner.total or 0) if in_batches and not learns else window
+                may_grow = start.may_grow and not in_batches
+                loop = LearningLoop(at_once, learner.draw, learner, store, analysis, manifest, progress, may_grow)
                 skipped = [f"skipped {line}" for line in broken]
                 await _run_loop(loop, learner, [*analysis.notes(), *skipped])
                 after = list(await learner.after(connections, library))

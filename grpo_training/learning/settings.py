@@ -92,6 +92,11 @@ class LearnerSettings(ExtractionSettings, ScoringSettings):
         return False
 
     @property
+    def passes(self) -> int:
+        """How often each problem is worked on."""
+        return 1
+
+    @property
     def library_capacity(self) -> int:
         """The maximum of experiences of the library."""
         return self.capacity or (64 if self.learn == "add" else 256)
@@ -153,15 +158,6 @@ class GeneratorSettings(ColumnSettings, LearnerSettings, BatchSettings):
             raise ValueError("--gate tests what a run has learned, and with --learn none it learns nothing")
         return self
 
-    @model_validator(mode="after")
-    def _batch_learns_nothing(self) -> Self:
-        if self.batch and self.learn != "none":
-            raise ValueError(
-                "--batch needs --learn none: what is learned from a problem is in the prompts of later ones, "
-                "and a batch has all problems at once"
-            )
-        return self
-
     @classmethod
     def fingerprint_fields(cls) -> Sequence[str]:
         """The fields that change the rollouts or the library."""
@@ -192,6 +188,11 @@ class GeneratorSettings(ColumnSettings, LearnerSettings, BatchSettings):
     def makes_instructions(self) -> bool:
         """Whether the analyst is asked for instructions too."""
         return self.learn_instruction and self.learn == "trial"
+
+    @property
+    def passes(self) -> int:
+        """How often each problem is worked on."""
+        return self.epochs
 
 
 class CriticSettings(LearnerSettings):

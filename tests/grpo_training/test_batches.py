@@ -14,10 +14,13 @@ from engine.experience.events import GateEvent
 from engine.experience.library import ExperienceLibrary
 from engine.llm import batches
 from grpo_training import critic, generator1
+from grpo_training.compare import __main__ as compare
 from grpo_training.evaluate import __main__ as evaluate
 from grpo_training.gate import __main__ as gate
 from grpo_training.improve import __main__ as improve
+from grpo_training.runs import folder as run_folders
 from tests.conftest import ROOT
+from tests.support.analyst import for_analyst, with_lesson
 from tests.support.batch_server import BatchServer
 from tests.support.fault_server import chat_app, serve_in_thread
 from tests.support.scaffolds import scaffold_reply
@@ -29,6 +32,8 @@ VOLATILE = re.compile(r'"(timestamp|created_at|run|request_key)": ?"[^"]*"|"(lat
 def reply(body, index):
     """Half of the answers are right; with the lesson all are. One problem is answered in words at first."""
     prompt = json.dumps(body["messages"])
+    if for_analyst(body):
+        return with_lesson("When a figure has a number, count its sides.")
     if "figure 3?" in prompt and len(body["messages"]) == 2:
         return "forty-two"
     return scaffold_reply(42 if index % 2 or LESSON in prompt else 40)
@@ -37,7 +42,7 @@ def reply(body, index):
 class World:
     """A server, and the folders of a run."""
 
-    def __init__(self, folder, **server):
+    def __init__(self, folder, reply=reply, **server):
         folder.mkdir(exist_ok=True)
         self.folder, self.cache, self.experiences = folder, folder / "cache", folder / "experiences"
         self.app = chat_app(reply)
@@ -67,6 +72,10 @@ class World:
 
     def generate(self, *more):
         return generator1.main(self.flags("--dataset", self.dataset, "--learn", "none", *more))
+
+    @property
+    def library(self):
+        return VOLATILE.sub("", (self.experiences / "generator_1_experiences.json").read_text())
 
     @property
     def rollouts(self):
@@ -172,10 +181,52 @@ def test_a_server_without_a_batch_api_is_refused_before_anything_is_asked(tmp_pa
     assert app["seen"] == []
 
 
+@pytest.mark.usefixtures("short_times")
+def test_a_pass_of_learning_is_a_batch_and_that_of_the_analyst_another_one(tmp_path):
+    """What is learned in a pass is in the prompts of the next one, as with a window of all problems."""
+
+    def by_prompt(body, index):  # in a batch the server of the tests does not know which sample it is
+        return reply(body, 1 if "count its sides" in json.dumps(body["messages"]) else 0)
+
+    flags = ("--max-problems", 20, "--epochs", 2)
+    with World(tmp_path / "single", by_prompt) as single:
+        assert generator1.main(single.flags("--dataset", single.dataset, *flags, "--window", 20)) == 0
+    with World(tmp_path / "batch", by_prompt) as batch:
+        assert generator1.main(batch.flags("--dataset", batch.dataset, *flags, "--batch")) == 0
+        assert generator1.main(batch.flags("--dataset", batch.dataset, *flags)) == 0  # complete, also without batches
+        sizes = [len(lines) for lines in batch.server.created]
+    assert batch.rollouts == single.rollouts
+    assert batch.library == single.library
+    assert "count its sides" in batch.library
+    assert len(batch.app["seen"]) == sum(sizes) == len(single.app["seen"])
+    assert sizes[0] == 40  # two prompts of each problem
+    assert len(sizes) <= 8
+
+
+@pytest.mark.usefixtures("short_times")
+def test_improve_and_compare_ask_in_batches(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(run_folders, "WORKING_DIR", tmp_path)
+    with World(tmp_path / "w") as world:
+        asked = [str(one) for one in ("--base-url", world.url, "--model", "m", "--dataset", world.dataset)]
+        shown = re.compile(r"; ([\d.]+) USD\.")
+        prices = ["--price-in", "1000", "--price-out", "2000", "--dry-run"]
+        assert improve.main([*asked, *prices]) == improve.main([*asked, *prices, "--batch"]) == 0
+        whole, half = (float(price) for price in shown.findall(capsys.readouterr().out))
+        assert half == pytest.approx(whole / 2, rel=0.01)
+        assert improve.main([*asked, "--batch", "--epochs", "1", "--max-problems", "20", "--samples", "2"]) == 0
+        of_improve = len(world.server.created)
+        assert 3 <= of_improve <= 12
+        assert sum(map(len, world.server.created)) == len(world.app["seen"])
+        (tmp_path / "b.txt").write_text(f"{LESSON} {{{{ problem }}}}")
+        assert compare.main([*asked, "--prompt-b", str(tmp_path / "b.txt"), "--batch", "--samples", "2"]) == 0
+        assert 1 <= len(world.server.created) - of_improve <= 4
+        assert sum(map(len, world.server.created)) == len(world.app["seen"])
+
+
 def test_where_a_batch_makes_no_sense_it_is_refused(tmp_path):
     with World(tmp_path / "w") as world:
-        with pytest.raises(InputError, match="--batch needs --learn none"):
-            generator1.main(world.flags("--dataset", world.dataset, "--batch"))
-        for command in (critic.main, improve.main):
-            with pytest.raises(InputError, match="unrecognized arguments: --batch"):
-                command(world.flags("--batch"))
+        with pytest.raises(InputError, match="unrecognized arguments: --batch"):
+            critic.main(world.flags("--batch"))
+        for flags in (("--critic",), ("--endpoint", "local")):
+            with pytest.raises(InputError, match="--batch"):
+                improve.main(["--dataset", str(world.dataset), "--batch", *flags])

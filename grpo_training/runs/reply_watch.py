@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from engine.records import Completion
-from grpo_training.runs.estimate import TOKENS_OF_REPLY, rounded
 
 _SHARE = 0.2
 _FEWEST = 20
@@ -76,6 +75,8 @@ class ReplyWatch:
 
     def _tell_of_length(self, mean: float) -> None:
         """Tell what all replies come to if those so far have many more tokens than the estimate assumed."""
+        from grpo_training.runs.estimate import TOKENS_OF_REPLY, rounded  # a short run does not come here
+
         if mean <= _LONGER * TOKENS_OF_REPLY:
             return
         expected = round(mean * self._planned)

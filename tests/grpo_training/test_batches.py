@@ -199,8 +199,8 @@ def test_a_pass_of_learning_is_a_batch_and_that_of_the_analyst_another_one(tmp_p
     assert batch.library == single.library
     assert "count its sides" in batch.library
     assert len(batch.app["seen"]) == sum(sizes) == len(single.app["seen"])
-    assert sizes[0] == 40  # two prompts of each problem
-    assert len(sizes) <= 8
+    assert max(sizes) >= 20
+    assert len(sizes) <= 12  # of 80 requests
 
 
 @pytest.mark.usefixtures("short_times")

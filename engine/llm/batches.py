@@ -146,7 +146,7 @@ class BatchCollector:
         return json.dumps(line.body).encode()
 
     async def close(self) -> None:
-        """Stop waiting. Submitted batches stay at the provider, and what they are is told."""
+        """Stop waiting. Submitted batches stay at the provider, and are reported."""
         was_waiting = [task for task in self._tasks if not task.done()]
         for task in was_waiting:
             task.cancel()

@@ -61,7 +61,7 @@ class EvaluateSettings(DryRunSettings, ColumnSettings, BudgetSettings, BatchSett
     greedy: bool = Field(False, description="also draw one greedy sample per problem (temperature 0)")
     temperature: float = Field(0.8, gt=0, le=2, description="sampling temperature")
     top_p: float | None = Field(0.95, gt=0, le=1, description="nucleus sampling")
-    max_tokens: Positive = Field(1024, description="maximum tokens per completion")
+    max_tokens: Positive = Field(1024, description="maximum tokens per completion; more for one that ends in thought")
     seed: int = Field(0, description="sampling seed; also changes the samples of servers that ignore seeds")
     prompts: str = Field("full", description=PROMPTS_HELP)
     experiences: Path | None = Field(None, description="library whose experiences are put into the prompts")

@@ -1,4 +1,4 @@
-"""Tells during a run that many replies are cut off or cannot be read, or that they are longer than estimated."""
+"""Reports during a run that many replies are cut off or cannot be read, or that they are longer than estimated."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _FEWEST = 20
 """Replies from which on the share counts."""
 _COMPACT = "compact"
 _LONGER = 2
-"""Replies of so many times the tokens that the estimate assumed are told."""
+"""Replies of so many times the tokens that the estimate assumed are reported."""
 _FEW_TOKENS, _FEW_SHARE = 16, 8
 """A reply that is cut off after so few tokens, or an eighth of the limit, has met the end of the context."""
 
@@ -23,7 +23,7 @@ def tokens_of(completion: Completion) -> int:
 
 
 class ReplyWatch:
-    """Counts replies, and tells once when more than a fifth of them is cut off or unreadable, or when they are long.
+    """Counts replies, and reports once when more than a fifth of them is cut off or unreadable, or when they are long.
 
     Args:
         style: prompt style of the run.
@@ -74,7 +74,7 @@ class ReplyWatch:
         )
 
     def _tell_of_length(self, mean: float) -> None:
-        """Tell what all replies come to if those so far have many more tokens than the estimate assumed."""
+        """Report what all replies come to if those so far have many more tokens than the estimate assumed."""
         from grpo_training.runs.estimate import TOKENS_OF_REPLY, rounded  # a short run does not come here
 
         if mean <= _LONGER * TOKENS_OF_REPLY:

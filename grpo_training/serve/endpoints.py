@@ -42,7 +42,7 @@ def check_endpoint(settings: RoleSettings, role: str) -> None:
 
 
 def asks_in_batches(settings: Settings) -> bool:
-    """Whether a command is told to ask through a batch API."""
+    """Whether a command asks through a batch API."""
     return isinstance(settings, BatchSettings) and settings.batch
 
 

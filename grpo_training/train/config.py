@@ -192,7 +192,7 @@ class GRPOTrainingConfig(ResumableSettings):
     attn_implementation: str | None = Field(
         None,
         description="attention of transformers, such as flash_attention_2; flex_attention: a GPU computes each prompt "
-        "once, as a CPU always does (offline); default: the model's",
+        "once for all its replies, as a CPU does; default: the model's",
     )
 
     # logging and checkpoints

@@ -214,21 +214,26 @@ class CommandParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise ``InputError`` instead of printing the usage."""
         fix = f"See {self.prog} {self.full_help}."
-        flags = {name.lstrip("-"): name for name in self._option_string_actions}
+        flags = {name.lstrip("-"): name for name in self._option_string_actions if "_" not in name}  # --a_b is --a-b
         choice = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)
         if choice:  # of a flag that is misspelled, the value is taken for a subcommand
             before = itertools.takewhile(lambda word: word != choice[1], self._words)
-            wrong = [word for word in before if word.startswith("--") and word.split("=")[0] not in flags.values()]
+            wrong = [word for word in before if word.startswith("--") and _dashed(word) not in flags.values()]
             message = f"unrecognized arguments: {wrong[0]}" if wrong else message
         unknown = re.search(r"unrecognized arguments: (\S+)", message)
         if unknown:
-            near = [flags[name] for name in difflib.get_close_matches(unknown[1].split("=")[0].lstrip("-"), flags, 1)]
+            near = [flags[name] for name in difflib.get_close_matches(_dashed(unknown[1]).lstrip("-"), flags, 1)]
         else:
             near = difflib.get_close_matches(choice[1], re.findall(r"[\w-]+", choice[2]), 1) if choice else []
         if near:
             fix = f"Did you mean {near[0]}? {fix}"
         shown = " ".join(MASK if looks_secret(word) else word for word in message.split(" "))
         raise InputError(shown, fix=fix)
+
+
+def _dashed(word: str) -> str:
+    """The name of a flag in the spelling of the help."""
+    return word.split("=")[0].replace("_", "-")
 
 
 def print_error(error: ScaffoldError) -> None:

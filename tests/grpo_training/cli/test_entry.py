@@ -66,6 +66,7 @@ def test_only_a_command_that_continues_says_so_when_it_is_interrupted(command, m
         (["lst", "--json"], "invalid choice: 'lst'", "Did you mean list?"),
         (["--library", "critic", "lst"], "invalid choice: 'lst'", "Did you mean list?"),
         (["show", "G1-001", "--cashe-dir", "x"], "unrecognized arguments: --cashe-dir x", "Did you mean --cache-dir?"),
+        (["show", "G1-001", "--cashe_dir", "x"], "unrecognized arguments: --cashe_dir x", "Did you mean --cache-dir?"),
     ],
 )
 def test_a_misspelled_word_of_a_command_with_subcommands_is_named(words, what, fix):

@@ -197,3 +197,13 @@ def test_wrong_verdicts_with_a_margin_are_as_rare_as_promised(effect):
         verdict = test.finding(differences).verdict
         wrong += verdict == ("worse" if effect == 0 else "better")
     assert wrong <= 12
+
+
+def test_a_third_way_is_compared_with_a_without_paying_for_a_again(folder, capsys):
+    entries = {"default": {}, "b": {}, "tuned": {"model": "equal"}}
+    first = compare(folder, "--model-a", "small", "--model-b", "poor", "--samples", 4, "--ask-all", entries=entries)
+    assert {body["model"] for body in first} == {"small", "poor"}
+    second = compare(folder, "--model-a", "small", "--role-b", "tuned", "--samples", 4, "--ask-all", entries=entries)
+    said = capsys.readouterr().out
+    assert {body["model"] for body in second} == {"equal"}
+    assert "Earlier comparisons on some of these problems: 1." in said

@@ -79,13 +79,13 @@ class Teaching:
         rule: what a lesson says after its "When ...", for the analyst.
         answer: the right answer as a case states it; None if only a whole reply shows it.
         is_choice: whether the answer is one of a few, so that a case needs no reply that shows how it is found.
-        category: of what is learned; None: the answer if it is a choice, else that of the problem.
+        steps: names of the prompts of a program, of which one is the category of what is learned.
     """
 
     rule: str
     answer: str | None
     is_choice: bool = False
-    category: str | None = None
+    steps: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -315,9 +316,23 @@ def _shortened(text: str) -> str:
 
 def _addition(content: str, step: Step, kind: ExperienceKind = "lesson") -> Operation:
     teaching, given = task_named(step.problem.task).teaching(step.problem), step.problem.meta.get("category")
-    category = teaching.category or (teaching.answer if teaching.is_choice and teaching.answer else given)
+    category = teaching.answer if teaching.is_choice and teaching.answer else given
+    if teaching.steps:
+        category = teaching.steps[-1] if kind == "case" else step_named(content, teaching.steps)
     category = category if isinstance(category, str) else step.problem.task
     return Operation(op="add", content=content, kind=kind, category=category)
+
+
+def step_named(content: str, steps: Sequence[str]) -> str:
+    """The step of a program that a lesson is for: the only one that it names in quotes, or else at all; or the last.
+
+    The last step is the one that answers.
+    """
+    for form in (r"[\"'`‘“«]{}\b", r"\b{}\b"):
+        named = [step for step in steps if re.search(form.format(re.escape(step)), content, re.IGNORECASE)]
+        if len(named) == 1:
+            return named[0]
+    return steps[-1]
 
 
 def _leak_check(others: Sequence[Miss]) -> LeakCheck:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -30,8 +29,8 @@ class ProgramTask(Task[Run]):
     """A user's function, which asks the model as often as it likes.
 
     Its input stands in the place of a prompt: a JSON object with the row, and the text for each of its prompts. So
-    lots, trials, stored groups, gates and :class:`Improved` work as for one prompt. A problem teaches one of the
-    prompts, which is the category of what is learned from it.
+    lots, trials, stored groups, gates and :class:`Improved` work as for one prompt. The category of what is learned is
+    the prompt that it is for.
 
     Args:
         function: takes ``row``, ``client`` and ``prompts``; may be a coroutine function. Returns the answer, or a pair
@@ -123,16 +122,12 @@ class ProgramTask(Task[Run]):
         return row
 
     def teaching(self, problem: Problem, wrong: Sequence[str] = ()) -> Teaching:
-        """The rule is for one of the prompts."""
+        """The rule is for one of the prompts, which it names if there are several."""
         rule, truth = super().teaching(problem).rule, self.truth(problem)
-        number = int(hashlib.sha256(problem.text.encode()).hexdigest()[:8], 16)
-        taught = self.prompts[number % len(self.prompts)]
-        return Teaching(
-            f"says what the step {taught!r} of this program has to do; it {rule}",
-            None if truth == NO_TRUTH else truth,
-            is_choice=True,
-            category=taught,
-        )
+        steps = " or ".join(map(repr, self.prompts))
+        if len(self.prompts) > 1:
+            rule = f"names in quotes the step that went wrong ({steps}), and what this step has to do; it {rule}"
+        return Teaching(rule, None if truth == NO_TRUTH else truth, is_choice=True, steps=self.prompts)
 
     def leaks_answer(self, content: str, problem: Problem) -> bool:
         """Whether an experience gives away the answer of the row."""

@@ -14,6 +14,7 @@ from engine.tasks.program.declaration import Call, Run, prompts_of
 from engine.tasks.registry import task_of_function
 from grpo_training import critic, generator1
 from grpo_training.compare import __main__ as compare
+from grpo_training.learning.analysis import step_named
 from grpo_training.runs import folder as run_folders
 from grpo_training.runs.run import OtherRunError
 from tests.grpo_training.learning.test_trials import lucky
@@ -68,7 +69,8 @@ class Server:
         if for_analyst(body):
             number = int(lucky(text, 0) * 1e6)
             words = [WORDS[number // step % len(WORDS)] for step in (1, 100, 10_000)]
-            return with_lesson(f"When {words[0]} meet {words[1]}, double the first {words[2]}.")
+            step = "in 'plan', " if number % 2 else ""
+            return with_lesson(f"When {words[0]} meet {words[1]}, {step}double the first {words[2]}.")
         if text.startswith("Plan."):
             return "GOOD plan" if "double the first" in text else "plan"
         number = int(text.rpartition("What is ")[2].split()[0])
@@ -84,8 +86,8 @@ def improve(program_, rows=ROWS, *, faults=None, **arguments):
     return result, [seen.body for seen in app["seen"]]
 
 
-def test_lessons_stand_in_the_prompt_that_they_were_learned_for(folder):
-    result, bodies = improve(two_steps)
+def test_lessons_stand_in_the_prompt_that_they_name_and_cases_in_the_last(folder):
+    result, bodies = improve(two_steps, cases=2)
     assert result.verdict == "adopted"
     groups = (folder / "runs/p/cache/generator_1_rollouts.jsonl").read_text().splitlines()
     rollout = json.loads(groups[-1])["rollouts"][0]
@@ -93,13 +95,29 @@ def test_lessons_stand_in_the_prompt_that_they_were_learned_for(folder):
     assert rollout["completion"]["usage"]["prompt_tokens"] > 0
     categories = {one.category for one in result.improved.experiences}
     assert categories == {"plan", "answer"}
+    for one in result.improved.experiences:
+        assert one.category == ("plan" if "'plan'" in one.content else "answer")
+    assert any(one.kind == "case" for one in result.improved.experiences)
     prompts = result.improved.prompts(ROWS[0])
     assert set(prompts) == {"plan", "answer"}
     for name, text in prompts.items():
-        for one in result.improved.experiences:
-            assert (one.content in text) == (one.category == name)
+        shown = [one for one in result.improved.experiences if one.content in text]
+        assert {one.category for one in shown} == {name}
     analyst = [body["messages"][-1]["content"] for body in bodies if for_analyst(body)]
-    assert any("the step 'plan'" in text and "Call 2" in text for text in analyst)
+    assert any("the step that went wrong ('plan' or 'answer')" in text and "Call 2" in text for text in analyst)
+
+
+@pytest.mark.parametrize(
+    ("lesson", "step"),
+    [
+        ("When words are rare, in 'search' give their synonyms before you answer.", "search"),
+        ("When it is about a year, the Search step has to give names.", "search"),
+        ("When two names are alike, 'search' for both and 'answer' with one.", "answer"),
+        ("When the passages differ, take the newer one.", "answer"),
+    ],
+)
+def test_a_lesson_is_for_the_step_that_it_names_alone_or_for_the_last(lesson, step):
+    assert step_named(lesson, ("search", "answer")) == step
 
 
 def test_a_program_may_be_no_coroutine_and_score_itself(folder):

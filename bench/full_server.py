@@ -37,12 +37,11 @@ import grpo_training
 import prompts
 from examples.pocket_model.quickstart import instances
 from examples.pocket_model.quickstart.families import FamilyProblem
+from tests.support.analyst import for_analyst
 
 SEQUENCES = 128
 MEDIAN_S, SPREAD = 1.0, 0.6
 """Median and log-normal spread of the seconds that a sequence takes."""
-ANALYSIS = "You study attempts at one problem"
-"""How the analyst's prompt begins."""
 PROBLEM = re.compile(r"^Problem:\s(.*)$", re.MULTILINE)
 WINDOW_PER_SLOT = 4
 Body = dict[str, Any]
@@ -57,11 +56,6 @@ def seconds_of(problem: str, index: int) -> float:
     """How long the server works on a sample: the same in every run."""
     seed = hashlib.sha256(f"{problem}{index}".encode()).digest()
     return random.Random(seed).lognormvariate(0, SPREAD) * MEDIAN_S
-
-
-def for_analyst(body: Body) -> bool:
-    """Whether a request is one to the analyst."""
-    return str(body["messages"][0]["content"]).startswith(ANALYSIS)
 
 
 def problem_of(body: Body) -> str:

@@ -67,11 +67,11 @@ def run(policy: str, world: World, rollouts: int, given: argparse.Namespace) -> 
     if policy in COMMANDS:
         state = learn(world, COMMANDS[policy], problems, rollouts, given.group, over_http=given.http).state
         lessons = LearnedExperiences(state)
-        kept = [CODE.findall(one.content)[0] for one in state.helpful]
+        kept = _codes_of(state.helpful)
 
         def codes_of(number: int) -> list[str]:
             chosen = lessons.of(Problem(id=str(number), text=world.text(number), answer=""))
-            return [CODE.findall(one.content)[0] for one in chosen]
+            return _codes_of(chosen)
 
     else:
         if policy == "gepa":
@@ -95,6 +95,11 @@ def run(policy: str, world: World, rollouts: int, given: argparse.Namespace) -> 
         "tokens": world.tokens,
         "seconds": round(time.monotonic() - started, 1),
     }
+
+
+def _codes_of(experiences: Sequence[Experience]) -> list[str]:
+    """The planted experiences among those of a library; cases have no effect in a world."""
+    return [code for one in experiences if one.kind == "lesson" for code in CODE.findall(one.content)]
 
 
 def matching(world: World, problems: int) -> tuple[float, float]:

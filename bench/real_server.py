@@ -32,8 +32,9 @@ import agents
 import engine
 import grpo_training
 import prompts
-from bench.full_server import LEARNING_OFF, Body, Chain, bare, chains_of, for_analyst, generator, got
+from bench.full_server import LEARNING_OFF, Body, Chain, bare, chains_of, generator, got
 from engine.statistics.paired import clustered_mean
+from tests.support.analyst import for_analyst
 
 
 @contextlib.contextmanager

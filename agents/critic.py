@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from agents.chat import ChatClient
+from agents.chat import ChatClient, with_images
 from agents.generator import ask_for_candidates
 from agents.templates import check_prompts, role_template
 from engine.records import AnswerSource, Candidate, ChatRequest, Experience, Message, Problem, Reply, Sampling
@@ -97,5 +97,6 @@ class CriticAgent:
             json_schema=task.reply_schema,
             purpose="fusion",
         )
-        [answer] = await ask_for_candidates(self.client, request, [0], task, problem)
+        with_its_images = await with_images(request, task, problem)
+        [answer] = await ask_for_candidates(self.client, with_its_images, [0], task, problem)
         return FusedCandidate(answer.read, "model", answer.reply, answer.re_asked, request.messages)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, InitVar, dataclass
 
-from agents.chat import ChatClient, ReadReply, ask
+from agents.chat import ChatClient, ReadReply, ask, with_images
 from agents.templates import check_prompts, role_template
 from engine.abilities import asked_through
 from engine.records import Candidate, ChatRequest, Experience, Message, Outcome, Problem, Reply, Sampling
@@ -70,6 +70,7 @@ class GeneratorAgent:
             json_schema=None if self.sampling.logprobs else task.reply_schema,
             purpose="rollout",
         )
+        request = await with_images(request, task, problem)
         client = asked_through(task, self.client)
         return await ask_for_candidates(client, request, sample_indices, task, problem)
 

@@ -42,6 +42,7 @@ def read_problems(settings: ProblemSettings) -> LoadedDataset:
         fields=read_field_map(settings.fields) if settings.fields else None,
         columns=[name.strip() for name in settings.columns.split(",")] if settings.columns else None,
         compare_as=settings.compare,
+        reads_images=True,
     )
     check_verifiers(loaded.problems)
     return loaded

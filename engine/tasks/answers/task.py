@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from engine.answers.dates import read_date
 from engine.answers.how import HowCompared
@@ -17,7 +17,7 @@ from engine.answers.reply import read_answer
 from engine.experience.text_checks import holds_answer
 from engine.own_data.describe import describe
 from engine.own_data.kinds import described
-from engine.records import Candidate, Completion, Fault, Outcome, Problem
+from engine.records import Candidate, Completion, Fault, ImageReference, Outcome, Problem
 from engine.task import Measurement, Teaching
 from engine.tasks.rows import text_of
 from engine.tasks.simple import PlainTask
@@ -34,7 +34,8 @@ class AnswersTask(PlainTask):
 
     ``r_ans`` is 1 for a right answer. Of answers that are JSON objects, ``r_fields`` is the share of right fields.
     There is no structure to pay. ``answer`` of a problem is JSON text with the truth and how it is compared, so that
-    stored groups can be scored again without the dataset.
+    stored groups can be scored again without the dataset. It has the references of the images of the problem too, if
+    there are any.
     """
 
     name = "answers"
@@ -65,6 +66,17 @@ class AnswersTask(PlainTask):
         stored = how.model_copy(update={"also": (), "options": ()}).model_dump(mode="json", exclude_defaults=True)
         answer = json.dumps({"truth": "", **stored}, ensure_ascii=False, sort_keys=True)
         return example.model_copy(update={"id": "question", "text": text, "answer": answer})
+
+    def with_images(self, problem: Problem, images: Sequence[Mapping[str, Any]]) -> Problem:
+        """The references are with the truth, so that another image is another problem, and the critic has them."""
+        return _with(problem, _IMAGES, list(images))
+
+    def images(self, problem: Problem) -> Sequence[ImageReference]:
+        """The references that are with the truth; none where a record of another program has something else there."""
+        try:
+            return _REFERENCES.validate_python(_beside_truth(problem, _IMAGES) or ())
+        except ValidationError:
+            return ()
 
     def comparison_in_words(self, how: HowCompared) -> str:
         """The kind of the answers."""
@@ -164,6 +176,21 @@ def truth_of(problem: Problem) -> tuple[str, HowCompared]:
         except ValidationError:
             pass
     return problem.answer, HowCompared(kind="text")
+
+
+_IMAGES = "images"
+"""What the answer of a problem has beside the truth and how it is compared."""
+_REFERENCES = TypeAdapter(tuple[ImageReference, ...])
+
+
+def _with(problem: Problem, name: str, value: Any) -> Problem:
+    stored = json.loads(problem.answer) | {name: value}
+    return problem.model_copy(update={"answer": json.dumps(stored, ensure_ascii=False, sort_keys=True)})
+
+
+def _beside_truth(problem: Problem, name: str) -> Any:
+    value = read_json(problem.answer) if f'"{name}": ' in problem.answer else None
+    return value.get(name) if isinstance(value, dict) and isinstance(value.get("truth"), str) else None
 
 
 TASK = AnswersTask()

@@ -85,7 +85,7 @@ class CriticAgent:
         ]
         request = ChatRequest(
             role=self.role,
-            messages=role_template("critic", task, self.style).render(
+            messages=role_template("critic", task.worded(problem), self.style).render(
                 problem=problem.text,
                 experiences=list(experiences),
                 generator_id=generator_id,
@@ -94,7 +94,7 @@ class CriticAgent:
                 **task.prompt_values(problem),
             ),
             sampling=self.sampling,
-            json_schema=task.reply_schema,
+            json_schema=task.schema(problem),
             purpose="fusion",
         )
         with_its_images = await with_images(request, task, problem)

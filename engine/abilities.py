@@ -69,6 +69,18 @@ def images_of(task: object, problem: Problem) -> Sequence[ImageReference]:
 
 
 @runtime_checkable
+class TakesSchema(Protocol):
+    """Replies to a problem may have the form of the user's own JSON schema."""
+
+    def with_schema(self, problem: Problem, schema: Mapping[str, Any]) -> Problem:
+        """The problem, to which replies are JSON objects that fit a schema.
+
+        Raises:
+            InputError: the answer cannot be read from such an object.
+        """
+
+
+@runtime_checkable
 class AsksByItself(Protocol):
     """Something else than one request answers a prompt of the task, such as a program."""
 

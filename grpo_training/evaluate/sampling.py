@@ -81,7 +81,7 @@ async def evaluate_problems(
             role=role,
             messages=generator_messages(task, problem, experiences_for(problem, experiences), style),
             sampling=sampling,
-            json_schema=task.reply_schema,
+            json_schema=task.schema(problem),
             purpose="evaluation",
         )
         request = await with_images(request, task, problem)

@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from engine.abilities import images_of
 from engine.llm.replies import is_blank
 from engine.reading.model_text import as_one_line, break_special_tokens
-from engine.records import ChatRequest, Message, Outcome, Reply
-from engine.task import JSON_OBJECT
+from engine.records import IMAGE_MARK, ChatRequest, ImageReference, Message, Outcome, Problem, Reply
+from engine.task import JSON_OBJECT, Task
 
 ReadT = TypeVar("ReadT")
 
@@ -42,6 +43,36 @@ class ReadReply(Generic[ReadT]):
     read: ReadT | None
     re_asked: bool = False
     first_kept: bool = False
+
+
+async def with_images(request: ChatRequest, task: Task, problem: Problem) -> ChatRequest:
+    """The request with the images of its problem, which are read now.
+
+    Raises:
+        MissingInputError, InputError: a file is missing, or has changed since its row was read.
+    """
+    images = images_of(task, problem)
+    return await asyncio.to_thread(showing, request, images, problem) if images else request
+
+
+def showing(request: ChatRequest, images: Sequence[ImageReference], problem: Problem) -> ChatRequest:
+    """The request with these images in the place of their tags; where a prompt does not show the text, at its begin.
+
+    What other models wrote, and stands beside the text of the problem, has no image.
+    """
+    from engine.storage.images import sent_image  # few problems have images
+
+    contents = [message.content.replace(IMAGE_MARK, "") for message in request.messages]
+    at = max((place for place, content in enumerate(contents) if problem.text in content), default=-1)
+    before, text, after = contents[at].rpartition(problem.text)
+    for image in images:
+        text = text.replace(image.tag, IMAGE_MARK, 1)
+    contents[at] = before + IMAGE_MARK * (len(images) - text.count(IMAGE_MARK)) + text + after
+    messages = [
+        one.model_copy(update={"content": content}) for one, content in zip(request.messages, contents, strict=True)
+    ]
+    sent = tuple(map(sent_image, images))
+    return request.model_copy(update={"messages": tuple(messages), "images": sent})
 
 
 async def ask(
@@ -106,6 +137,7 @@ def _again(request: ChatRequest, text: str, reason: str, form: str) -> ChatReque
             role="user", content=_RE_ASK.format(reason=break_special_tokens(as_one_line(reason)), form=form)
         )
         shown = break_special_tokens(text[:_SHOWN])
+        shown = shown.replace(IMAGE_MARK, "") if request.images else shown
         messages = (*request.messages, Message(role="assistant", content=shown), asked)
     else:
         longer = last.content + _RE_ASK_BLANK.format(form=form)

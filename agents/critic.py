@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from agents.chat import ChatClient
+from agents.chat import ChatClient, with_images
 from agents.generator import ask_for_candidates
 from agents.templates import check_prompts, role_template
 from engine.records import AnswerSource, Candidate, ChatRequest, Experience, Message, Problem, Reply, Sampling
@@ -85,7 +85,7 @@ class CriticAgent:
         ]
         request = ChatRequest(
             role=self.role,
-            messages=role_template("critic", task, self.style).render(
+            messages=role_template("critic", task.worded(problem), self.style).render(
                 problem=problem.text,
                 experiences=list(experiences),
                 generator_id=generator_id,
@@ -94,8 +94,9 @@ class CriticAgent:
                 **task.prompt_values(problem),
             ),
             sampling=self.sampling,
-            json_schema=task.reply_schema,
+            json_schema=task.schema(problem),
             purpose="fusion",
         )
-        [answer] = await ask_for_candidates(self.client, request, [0], task, problem)
+        with_its_images = await with_images(request, task, problem)
+        [answer] = await ask_for_candidates(self.client, with_its_images, [0], task, problem)
         return FusedCandidate(answer.read, "model", answer.reply, answer.re_asked, request.messages)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, InitVar, dataclass
 
-from agents.chat import ChatClient, ReadReply, ask
+from agents.chat import ChatClient, ReadReply, ask, with_images
 from agents.templates import check_prompts, role_template
 from engine.abilities import asked_through
 from engine.records import Candidate, ChatRequest, Experience, Message, Outcome, Problem, Reply, Sampling
@@ -26,7 +26,7 @@ def generator_messages(
     Raises:
         TemplateError: there is no such style, or the templates of the task are invalid.
     """
-    return role_template("generator", task, style).render(
+    return role_template("generator", task.worded(problem), style).render(
         problem=problem.text, experiences=list(experiences), **task.prompt_values(problem)
     )
 
@@ -67,9 +67,10 @@ class GeneratorAgent:
             messages=generator_messages(task, problem, experiences, self.style),
             sampling=self.sampling,
             # Guided decoding masks tokens, so its log-probs are not those of the model.
-            json_schema=None if self.sampling.logprobs else task.reply_schema,
+            json_schema=None if self.sampling.logprobs else task.schema(problem),
             purpose="rollout",
         )
+        request = await with_images(request, task, problem)
         client = asked_through(task, self.client)
         return await ask_for_candidates(client, request, sample_indices, task, problem)
 
@@ -82,7 +83,8 @@ async def ask_for_candidates(
     def read(reply: Reply) -> Candidate:
         return read_candidate(task, problem, reply)
 
-    return await ask(client, request, sample_indices, read, task.re_ask_reason, form=task.reply_description)
+    form = task.worded(problem).reply_description
+    return await ask(client, request, sample_indices, read, task.re_ask_reason, form=form)
 
 
 def read_candidate(task: Task, problem: Problem, reply: Reply) -> Candidate:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
-from agents.chat import ChatClient, ask
+from agents.chat import ChatClient, ask, with_images
 from agents.templates import role_template
 from engine.abilities import JudgedByRubric
 from engine.api_manager import JUDGE_ROLE
@@ -58,14 +58,14 @@ class Judge:
     async def opinion(self, task: Task, problem: Problem, candidate: Candidate) -> Opinion:
         """Ask for an opinion on the reasoning of a candidate."""
         template = role_template("judge", task, self.style)
-        return await self._ask(template.render(problem=problem.text, scaffold=task.show(candidate)))
+        return await self._ask(template.render(problem=problem.text, scaffold=task.show(candidate)), task, problem)
 
     async def opinion_by_rubric(self, task: Task, problem: Problem, rubric: str, answer: str) -> Opinion:
         """Ask how much of a rubric an answer fulfils."""
         template = role_template("rubric_judge", task, self.style)
-        return await self._ask(template.render(problem=problem.text, rubric=rubric, answer=answer))
+        return await self._ask(template.render(problem=problem.text, rubric=rubric, answer=answer), task, problem)
 
-    async def _ask(self, messages: tuple[Message, ...]) -> Opinion:
+    async def _ask(self, messages: tuple[Message, ...], task: Task, problem: Problem) -> Opinion:
         request = ChatRequest(
             role=self.role,
             messages=messages,
@@ -73,6 +73,7 @@ class Judge:
             json_schema=_SCHEMA,
             purpose="judge",
         )
+        request = await with_images(request, task, problem)
         [answer] = await ask(self.client, request, [0], _read, lambda read: read.fault.message if read.fault else None)
         if answer.read is None:
             return Opinion(None, Outcome.INFRA_FAULT, answer.reply.fault)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, runtime_checkabl
 
 from pydantic import BaseModel
 
-from engine.records import Candidate, Completion, DisplayBlock, Problem
+from engine.records import Candidate, Completion, DisplayBlock, ImageReference, Problem
 from engine.task import Example, Measurement, ScoredFields, completion_of_row
 
 if TYPE_CHECKING:
@@ -50,6 +50,34 @@ class ReadsDescribedRows(Protocol):
 
     def comparison_in_words(self, how: HowCompared) -> str:
         """How answers are compared, for the start of a run."""
+
+
+@runtime_checkable
+class ShowsImages(Protocol):
+    """Problems may have images, whose tags stand in the text of the problem."""
+
+    def with_images(self, problem: Problem, images: Sequence[Mapping[str, Any]]) -> Problem:
+        """The problem with images: those of the tags in its text, in their order, as JSON values."""
+
+    def images(self, problem: Problem) -> Sequence[ImageReference]:
+        """The images of a problem, in the order of their tags."""
+
+
+def images_of(task: object, problem: Problem) -> Sequence[ImageReference]:
+    """The images of a problem; empty if it has none."""
+    return task.images(problem) if isinstance(task, ShowsImages) else ()
+
+
+@runtime_checkable
+class TakesSchema(Protocol):
+    """Replies to a problem may have the form of the user's own JSON schema."""
+
+    def with_schema(self, problem: Problem, schema: Mapping[str, Any]) -> Problem:
+        """The problem, to which replies are JSON objects that fit a schema.
+
+        Raises:
+            InputError: the answer cannot be read from such an object.
+        """
 
 
 @runtime_checkable

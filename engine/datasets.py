@@ -49,6 +49,7 @@ def load_dataset(
     columns: Sequence[str] | None = None,
     compare_as: str | None = None,
     row_read: Callable[[], object] = lambda: None,
+    reads_images: bool = False,
 ) -> LoadedDataset:
     """Load a dataset. Its tasks check that every problem can be scored.
 
@@ -75,6 +76,7 @@ def load_dataset(
         columns: the names of the columns of a table without names.
         compare_as: how answers are compared, for tasks that find it out from the rows.
         row_read: called for each row.
+        reads_images: whether prompts show the images of a user's rows; else their columns are as any others.
 
     Returns:
         the problems in the order of the file; at least one.
@@ -90,7 +92,9 @@ def load_dataset(
     if owner is None:
         from engine.own_datasets import OwnDatasets  # 2,000 lines about forms of files and columns
 
-        return OwnDatasets(task, fields, columns, compare_as, max_problems, row_read).load(name_or_path, folders)
+        return OwnDatasets(task, fields, columns, compare_as, max_problems, row_read, reads_images).load(
+            name_or_path, folders
+        )
     dataset = owner.dataset(name_or_path)
     if dataset.generate is not None:
         if task is not None and task is not owner:

@@ -16,14 +16,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from engine.abilities import ReadsDescribedRows, RowReader
+from engine.abilities import ReadsDescribedRows, RowReader, ShowsImages
 from engine.dataset_rows import LoadedDataset, read_rows, row_reader, task_that_reads
 from engine.errors import InputError, quoted
 from engine.own_data.cells import renamed
 from engine.own_data.columns import as_template, names_in
 from engine.own_data.describe import describe
 from engine.own_data.description import Description
-from engine.records import Problem
+from engine.records import IMAGE_MARK, Problem
 from engine.storage.data_files import SUFFIXES, CsvRow, file_rows, open_data_file, split_files
 from engine.storage.data_folders import data_file, more_folders
 from engine.storage.hub import hub_name, rows_of_hub
@@ -48,6 +48,7 @@ class OwnDatasets:
     compare_as: str | None
     max_problems: int | None
     row_read: Callable[[], object]
+    reads_images: bool
 
     def load(self, name: str, folders: Sequence[Path]) -> LoadedDataset:
         """The dataset of a path, of a name of the hub, or of a ``.jsonl`` file in the data folders.
@@ -62,7 +63,7 @@ class OwnDatasets:
             return self._read_file(file, name)
         on_hub = hub_name(name) if _local(name) is None else None
         if on_hub is not None:
-            source, rows, class_names = rows_of_hub(on_hub)
+            source, rows, class_names = rows_of_hub(on_hub, images=self.reads_images)
             return self._read(rows, on_hub.repository.rpartition("/")[2], source, class_names)
         path, split = _local(name) or (Path(name).expanduser(), None)
         if not path.is_dir():
@@ -85,7 +86,14 @@ class OwnDatasets:
         """The dataset of a file; its columns are numbers if ``fields`` names numbers."""
         sources = [column for source in (self.fields or {}).values() for column in names_in(as_template(source))]
         numbered = self.columns is None and bool(sources) and all(source.isdigit() for source in sources)
-        file = open_data_file(path, columns=self.columns, numbered=numbered, split=split, needed=NEEDED_FIELDS)
+        file = open_data_file(
+            path,
+            columns=self.columns,
+            numbered=numbered,
+            split=split,
+            needed=NEEDED_FIELDS,
+            images=self.reads_images,
+        )
         return self._read(file.rows, name, str(path), file.class_names, [*notes, *file.notes])
 
     def _read_folder(self, folder: Path) -> LoadedDataset:
@@ -139,9 +147,15 @@ class OwnDatasets:
         except InputError as error:  # raised when it is reached: max_problems may stop before
             fault = error
         described = partial(
-            describe, where=source, fields=self.fields, compare_as=self.compare_as, class_names=class_names
+            describe,
+            where=source,
+            fields=self.fields,
+            compare_as=self.compare_as,
+            class_names=class_names,
+            reads_images=self.reads_images,
         )
-        reader, said = self._reader([row for row in everything if isinstance(row, Mapping)], described)
+        given = [row for row in everything if isinstance(row, Mapping)]
+        reader, said = self._reader(given, described, Path(source).parent)
         loaded = read_rows(
             _numbered(everything, fault), name, source, reader, max_problems=self.max_problems, row_read=self.row_read
         )
@@ -158,7 +172,10 @@ class OwnDatasets:
         return replace(loaded, note="\n".join([*notes, *said]))
 
     def _reader(
-        self, rows: Sequence[Mapping[str, Any]], described: Callable[[Sequence[Mapping[str, Any]]], Description]
+        self,
+        rows: Sequence[Mapping[str, Any]],
+        described: Callable[[Sequence[Mapping[str, Any]]], Description],
+        folder: Path,
     ) -> tuple[RowReader, list[str]]:
         """What reads each row, and what to say about them.
 
@@ -191,9 +208,24 @@ class OwnDatasets:
             if description is None or not isinstance(task, ReadsDescribedRows):
                 return task.problem_from_row(renamed(row, self.fields, where), where)
             if not description.reads(row):
-                description = describe([row], where=where, compare_as=self.compare_as, by_name=True)
+                description = describe(
+                    [row], where=where, compare_as=self.compare_as, by_name=True, reads_images=self.reads_images
+                )
             plain_row, how = description.plain_row(row, where)
-            return task.described_problem(plain_row, how, where)
+            images = plain_row.pop(IMAGE_MARK, None)
+            if images is None:
+                return task.described_problem(plain_row, how, where)
+            if not self.reads_images:
+                raise InputError(f"{where}: the row has an image", why="The prompts of this command have none.")
+            if not isinstance(task, ShowsImages):
+                raise InputError(
+                    f"{where}: the row has an image, and prompts of the task {task.name} have none",
+                    fix="Pass --task answers, or leave the image out.",
+                )
+            from engine.storage.images import with_references  # most rows have none
+
+            text, references = with_references(plain_row["problem"], images, folder, where)
+            return task.with_images(task.described_problem({**plain_row, "problem": text}, how, where), references)
 
         return read, said
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -85,6 +86,27 @@ class Sampling(Record):
 IMAGE_MARK = "\ufffc"
 """Unicode's object replacement character: the place of an image in the text of a message."""
 
+IMAGE_TAG = re.compile(r"\[image [0-9a-f]{12}\]")
+"""The place of an image in the text of a problem: see :attr:`ImageReference.tag`."""
+
+IMAGE_COLUMN = re.compile(r"images?[\s_-]*\d*", re.IGNORECASE)
+"""Names of columns of images: image, images, image_1."""
+
+
+class ImageReference(Record):
+    """An image of a problem, which is read when it is sent.
+
+    ``source`` is a path or an http(s) URL, ``sha256`` the digest of the file, or of the URL.
+    """
+
+    source: str
+    sha256: str
+
+    @property
+    def tag(self) -> str:
+        """Its place in the text of the problem, so that equal questions about two images are two problems."""
+        return f"[image {self.sha256[:12]}]"
+
 
 class ChatRequest(Record):
     """A chat request to the endpoint of a role; several samples may be drawn from it.
@@ -95,7 +117,7 @@ class ChatRequest(Record):
         sampling: sampling parameters.
         json_schema: schema of the reply; sent to servers that support guided decoding.
         purpose: ``rollout``, ``fusion``, ``analysis``, ``judge``; for accounting only, not part of the request key.
-        images: data URLs of images. Each stands in the messages where its :data:`IMAGE_MARK` is, in their order.
+        images: data URLs or http(s) URLs. Each stands in the messages where its :data:`IMAGE_MARK` is, in their order.
         body: the body of a user's program, which is sent in place of messages and sampling; these then tell its size.
     """
 

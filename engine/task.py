@@ -196,6 +196,14 @@ class Task(ABC, Generic[ContentT]):
         """The values of ``prompt_variables`` for a problem."""
         return {}
 
+    def worded(self, problem: Problem) -> Task[Any]:
+        """The task whose templates the prompts of a problem have; another one if only some problems are asked so."""
+        return self
+
+    def schema(self, problem: Problem) -> dict[str, Any] | None:
+        """The JSON schema of a reply to a problem."""
+        return self.reply_schema
+
     # Replies
 
     def re_ask_reason(self, candidate: Candidate[ContentT]) -> str | None:

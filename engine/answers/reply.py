@@ -7,8 +7,10 @@ linear in the length of the text. No text from a model is used as a format, as a
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from engine.answers.how import HowCompared
 from engine.answers.words import DENIES, INVISIBLE, TURNS
@@ -104,6 +106,23 @@ def read_answer(text: str, how: HowCompared | None = None) -> str | None:
     text = own_words(text)
     answer = stated(text, how)
     return (_bare(text, how) if answer is None else answer) or None
+
+
+def answer_in_object(text: str, how: HowCompared) -> str | None:
+    """The answer of a reply that is a JSON object: its value ``answer``, or the object; None if there is none.
+
+    Of an object that is compared, keys that no right answer has are left out: a schema has them for the reasoning.
+    """
+    found = list(strict_objects(own_words(text)))
+    given: dict[str, Any] = json.loads(found[-1]) if found else {}
+    value: Any = given.get("answer")
+    if how.kind == "json" and (value is None or "answer" in how.keys):
+        value = {key: one for key, one in given.items() if not how.keys or key in how.keys} or None
+    elif how.kind == "rubric" and value is None:
+        value = given or None
+    if isinstance(value, bool) and {"yes", "no"} <= set(how.labels):
+        value = "yes" if value else "no"
+    return value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def stated(text: str, how: HowCompared | None = None) -> str | None:

@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 
 from engine.experience.state import sources_of, texts_of_sources
 from engine.experience.text_checks import shingles
-from engine.records import Experience, Problem
+from engine.records import IMAGE_TAG, Experience, Problem
 
 _LIKE_IT = 0.5
 """Share of the highest similarity to a problem from which on other problems count as like it."""
@@ -262,4 +262,4 @@ class _Texts:
 
 @functools.lru_cache(maxsize=4096)
 def _words(text: str) -> frozenset[str]:
-    return shingles(text.casefold())
+    return shingles(IMAGE_TAG.sub("", text.casefold()))  # whether two images are alike is not known

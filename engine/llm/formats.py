@@ -297,7 +297,8 @@ def _image_url(part: Mapping[str, Any]) -> Any:
 def _input_part(part: Mapping[str, Any]) -> Mapping[str, Any]:
     """A part of a user's message in the Responses API."""
     if part.get("type") == "image_url":
-        return {"type": "input_image", "image_url": _image_url(part)}
+        detail = _object(part, "image_url").get("detail", "auto")  # the specification requires it
+        return {"type": "input_image", "image_url": _image_url(part), "detail": detail}
     return {"type": "input_text", "text": part.get("text")} if part.get("type") == "text" else part
 
 

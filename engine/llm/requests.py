@@ -49,10 +49,10 @@ def request_body(
 ) -> dict[str, Any]:
     """Build the body of a request for ``count`` samples, starting at ``first_index``, in the API of the endpoint.
 
-    The seed is a hash of the run's seed and the messages, plus ``first_index``. Servers increment it for each of ``n``
-    samples, so a sample does not depend on whether it is requested alone or together with others. With equal seeds for
-    all prompts, servers draw the same random numbers for each of them, and the samples of one index are right or wrong
-    together.
+    The seed is a hash of the run's seed, the messages and the images, plus ``first_index``. Servers increment it for
+    each of ``n`` samples, so a sample does not depend on whether it is requested alone or together with others. With
+    equal seeds for all prompts, servers draw the same random numbers for each of them, and the samples of one index are
+    right or wrong together.
 
     Args:
         request: the chat request.
@@ -71,7 +71,7 @@ def _chat_body(
     """The body in the chat API."""
     sampling, seed = request.sampling, request.sampling.seed
     if seed is not None:
-        text = json.dumps([seed, *([message.role, message.content] for message in request.messages)])
+        text = json.dumps([seed, *([one.role, one.content] for one in request.messages), *request.images])
         seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:4]) % _SEEDS + first_index
     if request.body is not None:
         own = {"model": endpoint.model, "seed": seed, "n": count if count > 1 else None}

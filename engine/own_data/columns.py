@@ -14,6 +14,7 @@ from typing import Any
 from engine.errors import InputError
 from engine.own_data.cells import as_text, cells, is_filled, is_text, plain_name, value_of
 from engine.own_data.options import are_options
+from engine.records import IMAGE_COLUMN, IMAGE_MARK
 
 QUESTIONS = tuple(
     "problem question problemtext questiontext questionstem squestion prompt stem goal query claim statement "
@@ -75,6 +76,7 @@ class Columns:
         names: the column with the name of each class id; empty if there is none.
         chat: the column with the messages of a conversation that is the question; empty if there is none.
         unused: what no prompt shows.
+        images: the columns of images.
     """
 
     question: str
@@ -83,6 +85,7 @@ class Columns:
     names: str = ""
     chat: str = ""
     unused: tuple[str, ...] = ()
+    images: tuple[str, ...] = ()
 
 
 def names_in(template: str) -> list[str]:
@@ -91,7 +94,12 @@ def names_in(template: str) -> list[str]:
 
 
 def find_columns(
-    rows: Sequence[Mapping[str, Any]], given: Mapping[str, str], where: str, *, by_name: bool = False
+    rows: Sequence[Mapping[str, Any]],
+    given: Mapping[str, str],
+    where: str,
+    *,
+    by_name: bool = False,
+    reads_images: bool = False,
 ) -> list[Columns]:
     """The columns of rows; the most likely ones, then the same with other columns of the right answer.
 
@@ -100,11 +108,12 @@ def find_columns(
         given: what the user says: ``problem`` (a template), ``answer``, ``options``, each with columns.
         where: the file, for messages.
         by_name: whether only columns with known names count. Else the only further column is what is missing.
+        reads_images: whether prompts show images; else their columns are as any others.
 
     Raises:
         InputError: it is not clear which column is which, or there is no right answer.
     """
-    table = _Table(rows)
+    table = _Table(rows, reads_images)
     template = as_template(given.get("problem", ""))
     answers = [given["answer"]] if "answer" in given else table.answers(set(names_in(template))) or [""]
     found = [_with_answer(table, template, answer, given, where, by_name) for answer in answers[:1]]
@@ -125,9 +134,10 @@ def _with_answer(
     question = "" if chat else question
     if not by_name:
         question, answer = _completed(table, question, chat, answer)
-    if not (question or chat) or not (answer or (chat and table.ends_with_reply(chat))):
+    if not (question or chat or table.images) or not (answer or (chat and table.ends_with_reply(chat))):
         raise _unclear(table, question or chat, answer, where)
-    return Columns(question, answer, options, table.names_of_classes(answer) if answer else "", chat)
+    names = table.names_of_classes(answer) if answer else ""
+    return Columns(question, answer, options, names, chat, images=table.images)
 
 
 def _completed(table: _Table, question: str, chat: str, answer: str) -> tuple[str, str]:
@@ -149,7 +159,7 @@ def as_template(columns: str) -> str:
 class _Table:
     """The columns of rows, in the order of their first value."""
 
-    def __init__(self, rows: Sequence[Mapping[str, Any]]) -> None:
+    def __init__(self, rows: Sequence[Mapping[str, Any]], reads_images: bool) -> None:
         self.given = rows
         self.rows = [cells(row) for row in rows]
         filled: dict[str, int] = {}
@@ -157,7 +167,8 @@ class _Table:
             for name, value in row.items():
                 filled[name] = filled.get(name, 0) + is_filled(value)
         self.names = [name for name in filled if name and filled[name]]
-        self._common = [name for name in self.names if filled[name] >= _MOST * len(rows)]
+        self.images = tuple(filter(self._holds_images, self.names)) if reads_images else ()
+        self._common = [name for name in self.names if filled[name] >= _MOST * len(rows) and name not in self.images]
         self._by_name: dict[str, str] = {}
         for name in self._common:
             self._by_name.setdefault(plain_name(name), name)
@@ -268,6 +279,14 @@ class _Table:
         """The column with the messages of a conversation; empty if there is none."""
         return next((name for name in self._common if self._holds_messages(name)), "")
 
+    def _holds_images(self, name: str) -> bool:
+        if not IMAGE_COLUMN.fullmatch(name.rpartition(".")[2]):
+            return False
+        from engine.storage.images import looks_like_image  # few files have such a column
+
+        values = self.values(name)
+        return sum(map(looks_like_image, values)) >= _MOST * len(values)
+
     def _holds_messages(self, name: str) -> bool:
         values = self.values(name)
         is_named = plain_name(name) in _CHATS or plain_name(name) in QUESTIONS
@@ -309,6 +328,7 @@ class _Table:
     def unused(self, columns: Columns) -> tuple[str, ...]:
         """The columns that no prompt shows."""
         used = {*names_in(columns.question), columns.answer, *columns.options, columns.names, columns.chat}
+        used.update(columns.images)
         return tuple(name for name in self.names if name not in used and plain_name(name) not in _NO_CONTENT)
 
     def likely(self) -> tuple[str, str]:
@@ -333,12 +353,31 @@ def _is_free(name: str) -> bool:
 
 
 def message_of(message: Any) -> tuple[str, str]:
-    """Role and text of a message of a chat, in OpenAI's form or as ``from`` and ``value``."""
+    """Role and text of a message of a chat, in OpenAI's form or as ``from`` and ``value``.
+
+    A text in parts has a mark for each image.
+    """
     if not isinstance(message, Mapping):
         return "", ""
     role, content = message.get("role", message.get("from")), message.get("content", message.get("value"))
     names = {"human": "user", "gpt": "assistant", "bot": "assistant", "model": "assistant"}
+    if isinstance(content, list):
+        content = "\n".join(IMAGE_MARK if is_image else text for is_image, text in map(_read_part, content)).strip()
     return names.get(str(role), str(role or "")), content if isinstance(content, str) else ""
+
+
+def images_in(message: Any) -> list[Any]:
+    """The images of a message in parts, in their order; None for one that a column of the row has."""
+    content = message.get("content", message.get("value")) if isinstance(message, Mapping) else None
+    return [found for is_image, found in map(_read_part, content) if is_image] if isinstance(content, list) else []
+
+
+def _read_part(part: Any) -> tuple[bool, Any]:
+    """Whether a part of a message is an image; and the image, or the text."""
+    if isinstance(part, Mapping) and part.get("type") in ("image_url", "input_image", "image"):
+        return True, next((part[key] for key in ("image_url", "image", "source", "url") if part.get(key)), None)
+    text = part.get("text") if isinstance(part, Mapping) else part
+    return False, text.replace(IMAGE_MARK, "") if isinstance(text, str) else ""
 
 
 def _are_messages(value: Sequence[Any]) -> bool:

@@ -47,6 +47,7 @@ def describe(
     compare_as: str | None = None,
     class_names: Mapping[str, Sequence[str]] | None = None,
     by_name: bool = False,
+    reads_images: bool = False,
 ) -> Description:
     """The description of a dataset.
 
@@ -57,11 +58,12 @@ def describe(
         compare_as: how answers are compared, if the user says so.
         class_names: names of class ids, by column, from the schema of the file.
         by_name: whether only columns with known names count.
+        reads_images: whether prompts show images; else their columns are as any others.
 
     Raises:
         InputError: it is not clear which column is which, or the answers do not fit the comparison.
     """
-    candidates = find_columns(rows, fields or {}, where, by_name=by_name)
+    candidates = find_columns(rows, fields or {}, where, by_name=by_name, reads_images=reads_images)
     drafts = [_draft(columns, rows, class_names or {}) for columns in candidates]
     reads = [_answered(draft, rows) for draft in drafts]
     if compare_as is None and plain_name(candidates[0].answer) == RUBRIC:
@@ -78,7 +80,9 @@ def describe(
     found = found or _compared(drafts[0], rows, read, compare_as)
     shown = [found.plain_row(row, where)[0]["answer"] for row, _ in read[:_SHOWN]]
     own = sum(row.get("compare") is not None for row in rows)
-    remarks = tuple(filter(None, [*found.remarks, _odd_ones(found, read), _on_labels(found.how)]))
+    remarks = tuple(
+        filter(None, [*found.remarks, _odd_ones(found, read), _on_labels(found.how), _on_images(found, rows)])
+    )
     if found.how.kind == "label" and tokens_of_labels(found.how.labels) > LABEL_TOKENS:
         examples = [(found.question(row), answers[0]) for row, answers in read]
         found = replace(found, shortlist=LabelShortlist(examples, found.how.labels))
@@ -96,6 +100,11 @@ def _on_labels(how: HowCompared) -> str:
         f"each prompt lists the likeliest of the {len(how.labels)} labels, by the most similar other texts (about "
         f"{LABEL_TOKENS} of {tokens} tokens)"
     )
+
+
+def _on_images(found: Description, rows: Sequence[Mapping[str, Any]]) -> str:
+    count = sum(bool(found.images(row)) for row in rows) if found.columns.images or found.columns.chat else 0
+    return f"{count} rows have images: the analyst does not see them, and no prompt has them as cases" if count else ""
 
 
 def _draft(
@@ -246,6 +255,8 @@ def _is_mathematics(found: Description, read: _Read, answers: Sequence[str]) -> 
     That is a solution with ``####`` or a box, TeX or operators in answers or questions, or the column ``problem``.
     """
     if found.how.kind not in ("number", "formula") or not are_formulas(answers):
+        return False
+    if any(found.images(row) for row, _ in read):  # a scaffold shows none
         return False
     if are_identifiers(answers) and not _have_tex(found, read):
         return False

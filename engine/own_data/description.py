@@ -11,8 +11,8 @@ from engine.answers.how import HowCompared, Kind
 from engine.answers.kinds import plain
 from engine.answers.words import read_choices
 from engine.errors import EmptyRowError, InputError
-from engine.own_data.cells import as_passage, as_text, value_of
-from engine.own_data.columns import Columns, message_of, names_in
+from engine.own_data.cells import as_passage, as_text, is_filled, value_of
+from engine.own_data.columns import Columns, images_in, message_of, names_in
 from engine.own_data.gold import read_gold
 from engine.own_data.kinds import check_truths, how_compared
 from engine.own_data.labels import LabelShortlist
@@ -24,6 +24,7 @@ from engine.own_data.options import (
     options_of,
     shuffled_options,
 )
+from engine.records import IMAGE_MARK
 
 BY_ROW: tuple[Kind, ...] = ("choice", "set")
 """Kinds of answers that name options, which differ by row."""
@@ -83,13 +84,14 @@ class Description:
     def columns_line(self) -> str:
         """Which columns are read, and which are not."""
         columns = self.columns
-        question = columns.chat or columns.question
+        question = columns.chat or columns.question or "the image"
         if columns.question == "\n\n".join(f"{{{name}}}" for name in names_in(question)):
             question = " + ".join(names_in(question))
         parts = [f"question = {question.replace(chr(10), ' ')}"]
         if columns.options:
             shown = ", ".join(columns.options)
             parts.append(f"options = {shown}" + (" (in another order)" if self.is_shuffled else ""))
+        parts += [f"images = {', '.join(columns.images)}"] if columns.images else []
         answer = columns.answer or f"the last message of {columns.chat}"
         parts.append(f"answer = {answer}{self._form()}")
         unused = ", ".join(columns.unused[:8]) + (", ..." if len(columns.unused) > 8 else "")
@@ -125,6 +127,8 @@ class Description:
     def plain_row(self, row: Mapping[str, Any], where: str) -> tuple[dict[str, Any], HowCompared]:
         """A row with the fields ``problem`` and ``answer``, and how its answer is compared; unused fields are kept.
 
+        The images of a row are in the field :data:`IMAGE_MARK`, a name that no column has.
+
         Raises:
             EmptyRowError: it has no question, or no right answer.
             InputError: the comparison that it names is unknown.
@@ -151,18 +155,44 @@ class Description:
         if how.kind == "label" and self.shortlist is not None:
             how = how.model_copy(update={"labels": self.shortlist.of(text)})
         used = {*names_in(columns.question), columns.answer, columns.names, columns.chat, *columns.options}
+        used.update(columns.images)
         rest = {name: value for name, value in row.items() if name not in used and name != "compare"}
         how = how.model_copy(update={"also": answers[1:]})
-        return {**rest, "problem": text, "answer": answers[0]}, how
+        images = self.images(row)
+        return {**rest, "problem": text, "answer": answers[0], **({IMAGE_MARK: images} if images else {})}, how
 
     def question(self, row: Mapping[str, Any]) -> str:
-        """The text of the problem, without options in columns of their own; empty where the row has none."""
+        """The text of the problem, without options in columns of their own; empty where the row has none.
+
+        It has a mark for each image; those of columns are at its beginning.
+        """
+        text = self._text(row)
+        missing = len(self.images(row)) - text.count(IMAGE_MARK)
+        return f"{IMAGE_MARK * missing}\n{text}".strip() if missing > 0 else text
+
+    def images(self, row: Mapping[str, Any]) -> list[Any]:
+        """The images of a row, as they are stored, in the order of their marks; None for a part that names none."""
+        if not self.columns.images and not self.columns.chat:
+            return []
+        values = [value_of(row, name) for name in self.columns.images]
+        listed = [one for value in values for one in (value if isinstance(value, list) else [value]) if is_filled(one)]
+        parts = [image for message in self._asked(row) for image in images_in(message)]
+        open_parts = sum(part is None for part in parts)
+        before = listed[: max(0, len(listed) - open_parts)]
+        following = iter(listed[len(before) :])
+        return before + [next(following, None) if part is None else part for part in parts]
+
+    def _asked(self, row: Mapping[str, Any]) -> list[Any]:
+        """The messages of a chat before the right answer; none where the question is no chat."""
+        messages = list(value_of(row, self.columns.chat) or ()) if self.columns.chat else []
+        while messages and message_of(messages[-1])[0] == "assistant":
+            messages.pop()
+        return messages
+
+    def _text(self, row: Mapping[str, Any]) -> str:
         columns = self.columns
         if columns.chat:
-            messages = [message_of(one) for one in value_of(row, columns.chat) or ()]
-            while messages and messages[-1][0] == "assistant":
-                messages.pop()
-            return _as_question(messages)
+            return _as_question([message_of(one) for one in self._asked(row)])
         values = {name: as_passage(value_of(row, name)) for name in names_in(columns.question)}
         if not any(values.values()):
             return ""

@@ -56,6 +56,7 @@ def open_data_file(
     split: str | None = None,
     max_line_bytes: int = MAX_LINE_BYTES,
     needed: str = "",
+    images: bool = False,
 ) -> DataFile:
     """Open a file of rows in any of the usual forms. Its content decides, not its name.
 
@@ -68,6 +69,7 @@ def open_data_file(
         split: which list of rows of a JSON document is read.
         max_line_bytes: limit of a line of JSONL.
         needed: what a row needs, for the message about a missing file.
+        images: whether rows of parquet keep the bytes of images.
 
     Raises:
         MissingInputError: there is no such file.
@@ -77,7 +79,7 @@ def open_data_file(
     with file_errors(path, needed):
         source = SourceFile(path)
         if source.begin.startswith(b"PAR1") or source.suffix == ".parquet":
-            rows, notes, class_names = parquet_rows(source)
+            rows, notes, class_names = parquet_rows(source, images=images)
             if columns is not None:
                 raise names_are_there(path)
             return DataFile(_guarded(rows, path), (*_shard(path), *notes), class_names)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from engine.errors import InputError, MissingInputError
+from engine.records import IMAGE_COLUMN
 from engine.storage.data_files import SUFFIXES
 from engine.storage.installation import install_command
 from engine.storage.parquet_rows import ClassNames, plain_row
@@ -74,11 +76,15 @@ def load_from_hub(
     return rows
 
 
-def rows_of_hub(name: HubName) -> tuple[str, Iterable[Any], ClassNames]:
+def rows_of_hub(name: HubName, *, images: bool = False) -> tuple[str, Iterable[Any], ClassNames]:
     """The source of a dataset, for messages, its rows with the values that JSON has, and the names of its classes.
 
     Without a configuration the only one is read, or ``default`` or ``main``; without a split the only one, or
     ``train``.
+
+    Args:
+        name: of the dataset.
+        images: whether the rows keep the bytes of images, as they are stored.
 
     Raises:
         MissingInputError: as :func:`load_from_hub`.
@@ -102,6 +108,10 @@ def rows_of_hub(name: HubName) -> tuple[str, Iterable[Any], ClassNames]:
     rows = load_from_hub([name.repository, config], {"split": split}, what, fix)
     features: Mapping[str, Any] = getattr(rows, "features", None) or {}
     media = [column for column, feature in features.items() if type(feature).__name__ in _MEDIA]
+    shown = [one for one in media if images and IMAGE_COLUMN.fullmatch(one) and type(features[one]).__name__ == "Image"]
+    for column in shown:
+        rows = rows.cast_column(column, replace(features[column], decode=False))  # type: ignore[attr-defined]
+        media.remove(column)
     if media:
         rows = rows.remove_columns(media)  # type: ignore[attr-defined]  # it has features, so it is a Dataset
     class_names = {
@@ -109,7 +119,7 @@ def rows_of_hub(name: HubName) -> tuple[str, Iterable[Any], ClassNames]:
         for column, feature in features.items()
         if type(feature).__name__ == "ClassLabel" and feature.names
     }
-    plain = (plain_row(row) if isinstance(row, Mapping) else row for row in rows)
+    plain = (plain_row(row, images=images) if isinstance(row, Mapping) else row for row in rows)
     return f"{name.repository}:{split} (Hugging Face hub)", plain, class_names
 
 

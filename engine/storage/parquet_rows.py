@@ -11,6 +11,7 @@ from itertools import chain
 from typing import Any
 
 from engine.errors import ConfigurationError, InputError, first_line
+from engine.records import IMAGE_COLUMN
 from engine.storage.installation import install_command
 from engine.storage.source_files import SourceFile
 
@@ -22,8 +23,12 @@ ClassNames = dict[str, tuple[str, ...]]
 """Of each column with numbers of classes: their names, in the order of the numbers."""
 
 
-def parquet_rows(source: SourceFile) -> tuple[Iterator[Row], list[str], ClassNames]:
+def parquet_rows(source: SourceFile, *, images: bool = False) -> tuple[Iterator[Row], list[str], ClassNames]:
     """The rows of a file, notes for the screen, and the names of its classes.
+
+    Args:
+        source: the file.
+        images: as :func:`plain_row`.
 
     Raises:
         InputError: it is damaged.
@@ -54,12 +59,30 @@ def parquet_rows(source: SourceFile) -> tuple[Iterator[Row], list[str], ClassNam
     first = next(batches, [])
     left_out = [name for name in (first[0] if first else ()) if any(_is_binary(row[name]) for row in first)]
     notes = [f"{', '.join(left_out)}: left out, as they are bytes"] if left_out else []
-    return (plain_row(row) for batch in chain([first], batches) for row in batch), notes, _class_names(metadata)
+    return (
+        (plain_row(row, images=images) for batch in chain([first], batches) for row in batch),
+        notes,
+        _class_names(metadata),
+    )
 
 
-def plain_row(row: Mapping[str, Any]) -> Row:
-    """A row with texts, numbers, lists and objects only. Bytes are left out, and so is the index of pandas."""
-    return {name: _plain(value) for name, value in row.items() if not _is_binary(value) and not _INDEX.fullmatch(name)}
+def plain_row(row: Mapping[str, Any], *, images: bool = False) -> Row:
+    """A row with texts, numbers, lists and objects only. Bytes are left out, and so is the index of pandas.
+
+    Args:
+        row: of a file.
+        images: whether columns of images keep what ``datasets`` stores in them: ``{"bytes": ..., "path": ...}``.
+    """
+    return {
+        name: value if images and IMAGE_COLUMN.fullmatch(name) and _are_images(value) else _plain(value)
+        for name, value in row.items()
+        if not _is_binary(value) and not _INDEX.fullmatch(name)
+    }
+
+
+def _are_images(value: Any) -> bool:
+    several = value if isinstance(value, list) else [value]
+    return any(isinstance(one, Mapping) and isinstance(one.get("bytes"), bytes) for one in several)
 
 
 def _plain(value: Any) -> Any:

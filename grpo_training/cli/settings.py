@@ -163,6 +163,12 @@ class ColumnSettings(Settings):
         description="how answers are compared: choice, label, number, number:2% (with a tolerance), formula, text, "
         "contains, list, set, json, date, sql or rubric (default: found out from all answers)",
     )
+    json_schema: Path | None = Field(
+        None,
+        description="JSON file with the schema of replies to questions with answers: it is in the prompt and in the "
+        "response_format of the request, and the answer is the property answer, or the whole object if right answers "
+        "are JSON objects",
+    )
 
 
 def as_flag(name: str) -> str:

@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from agents.chat import ChatClient
+from agents.chat import ChatClient, with_images
 from agents.generator import generator_messages, read_candidate
 from agents.judge import Judge, judged_by_rubric
 from engine.abilities import asked_through
@@ -81,9 +81,10 @@ async def evaluate_problems(
             role=role,
             messages=generator_messages(task, problem, experiences_for(problem, experiences), style),
             sampling=sampling,
-            json_schema=task.reply_schema,
+            json_schema=task.schema(problem),
             purpose="evaluation",
         )
+        request = await with_images(request, task, problem)
         replies = await asked_through(task, client).sample(request, range(first_sample, first_sample + samples))
         return list(await asyncio.gather(*(_judge(scorer, judge, task, problem, reply) for reply in replies)))
 

@@ -41,7 +41,7 @@ from grpo_training.runs.run import load_manifest
 from grpo_training.runs.settings import HOW_ASKED
 from grpo_training.serve.endpoints import check_budget, check_endpoint, named_endpoints, open_client, open_endpoints
 
-_OF_DATASET = ("fields", "columns", "compare")
+_OF_DATASET = ("fields", "columns", "compare", "json_schema")
 """What a gate takes from the run whose library it tests if it asks the problems of the run."""
 
 

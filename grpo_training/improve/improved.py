@@ -11,12 +11,12 @@ from typing import Any
 from pydantic import Field, ValidationError
 
 from agents.generator import generator_messages
-from engine.abilities import MakesAnswers, ReadsDescribedRows, ReadsQuestions
+from engine.abilities import MakesAnswers, ReadsDescribedRows, ReadsQuestions, ShowsImages, images_of
 from engine.errors import InputError, MissingInputError
 from engine.experience.choice import LearnedExperiences, lessons_of
 from engine.experience.events import ChoiceRecord, GateEvent
 from engine.experience.state import LibraryState
-from engine.records import Completion, Experience, Message, Problem, Record
+from engine.records import IMAGE_COLUMN, IMAGE_MARK, ChatRequest, Completion, Experience, Message, Problem, Record
 from engine.task import Task
 from engine.tasks.registry import load_task
 
@@ -116,21 +116,33 @@ class Improved:
         """The experiences for a test: a problem is asked without those that were learned from it."""
         return LearnedExperiences(self._state, without_own=True)
 
-    def messages(self, question: str | Mapping[str, Any]) -> list[dict[str, str]]:
+    def messages(self, question: str | Mapping[str, Any]) -> list[dict[str, Any]]:
         """The messages of a chat request for a question.
 
         Args:
             question: the text of the problem, or a row of a dataset of the same task where a prompt needs more than the
-                text (such as the signature of a function).
+                text (such as the signature of a function, or an image: a path, a URL or a data URL).
 
         Returns:
-            ``role`` and ``content`` of each message, as clients of the OpenAI protocol take them.
+            ``role`` and ``content`` of each message, as clients of the OpenAI protocol take them. The content with an
+            image is a list of parts.
         """
-        return as_dicts(self.for_problem(self._problem(question)))
+        problem = self._problem(question)
+        messages, images = self.for_problem(problem), images_of(self._task, problem)
+        if not images:
+            return as_dicts(messages)
+        from agents.chat import showing  # with the bodies of requests, for questions with images only
+        from engine.llm.requests import wire_messages
+
+        return wire_messages(showing(ChatRequest(role=self.result.role, messages=messages), images, problem))
 
     def _problem(self, question: str | Mapping[str, Any] | None) -> Problem:
         """A question as a problem of the task; None: with placeholders for its texts."""
         task, example = self._task, self.result.example
+        if isinstance(question, Mapping) and isinstance(task, ReadsDescribedRows) and isinstance(task, ShowsImages):
+            text, images = _described(question)
+            if images:
+                return task.with_images(task.question(example, text), images)
         if isinstance(question, Mapping):
             given = {"id": "question", **question}
             if isinstance(task, ReadsQuestions):
@@ -233,6 +245,18 @@ class Improved:
             return solve
 
         return improved_prompt()
+
+
+def _described(row: Mapping[str, Any]) -> tuple[str, list[dict[str, Any]]]:
+    """The text of a row that may have images, whatever its answer, and the images; none if it has none."""
+    if not any(map(IMAGE_COLUMN.fullmatch, row)) and "messages" not in row:
+        return "", []
+    from engine.own_data.describe import describe  # most questions are texts
+    from engine.storage.images import with_references
+
+    given = {"answer": "-", **row}
+    described, _ = describe([given], where="question", reads_images=True).plain_row(given, "question")
+    return with_references(described["problem"], described.get(IMAGE_MARK, []), Path(), "question")
 
 
 def _task_place(task: str, folder: Path) -> str:

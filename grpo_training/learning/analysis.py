@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from agents.analyst import Attempt, ExperienceAnalyst, Instruction, Proposal
+from engine.abilities import images_of
 from engine.api_manager import ANALYST_ROLE, ApiManager
 from engine.errors import InputError
 from engine.experience.events import BeginEvent, GroupTrial, Miss, Refusal, StepEvent
@@ -293,9 +294,12 @@ def case_of(problem: Problem, attempts: Sequence[Attempt]) -> str | None:
         attempts: at it; the shortest right one is shown where an answer needs work.
 
     Returns:
-        None where the answer alone shows nothing, and no right attempt is short enough.
+        None where the answer alone shows nothing, and no right attempt is short enough; or the problem has an image,
+        which no case shows.
     """
     task = task_named(problem.task)
+    if images_of(task, problem):
+        return None
     question, teaching = as_one_line(_shortened(problem.text)), task.teaching(problem)
     answer = teaching.answer
     if not teaching.is_choice:

@@ -182,6 +182,7 @@ class GeneratorSettings(ColumnSettings, LearnerSettings, BatchSettings):
         """With several epochs also the number of problems, which sets their order; and that of the drawn ones."""
         added: dict[str, Any] = {"max_problems": self.max_problems} if self.epochs > 1 else {}
         added |= {name: value for name in ("draw", "learn_instruction") if (value := getattr(self, name))}
+        added |= {} if self.json_schema is None else {"json_schema": str(self.json_schema)}
         return super().fingerprint() | added
 
     @property

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import TextIO
 
-from engine.records import Message
+from engine.llm.requests import TOKENS_PER_IMAGE
+from engine.records import IMAGE_TAG, Message
 from grpo_training.cli.terminal_text import harmless
 
 TOKENS_OF_REPLY = 250
@@ -20,9 +21,10 @@ _LONGEST = 5000
 
 
 def tokens_of(prompts: Sequence[Sequence[Message]]) -> int:
-    """The mean number of tokens of prompts, estimated from the characters of the first ones."""
-    lengths = [sum(len(message.content) for message in messages) for messages in prompts[:_SHOWN]]
-    return math.ceil(fmean(lengths) / _CHARACTERS_PER_TOKEN)
+    """The mean number of tokens of prompts, estimated from the characters and images of the first ones."""
+    texts = ["".join(message.content for message in messages) for messages in prompts[:_SHOWN]]
+    images = [TOKENS_PER_IMAGE * len(IMAGE_TAG.findall(text)) for text in texts]
+    return math.ceil(fmean(map(len, texts)) / _CHARACTERS_PER_TOKEN + fmean(images))
 
 
 def tokens_line(read: int, written: int, cost_usd: float | None) -> str:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
-from engine.abilities import RemarksOnProblems
+from engine.abilities import RemarksOnProblems, TakesSchema
 from engine.dataset_rows import LoadedDataset
 from engine.datasets import load_dataset
+from engine.errors import InputError, first_line, quoted
 from engine.reading.plugins import with_modules_beside
 from engine.records import Problem
 from engine.tasks.registry import check_verifiers, function_named, load_task, task_named
@@ -24,6 +27,7 @@ class ProblemSettings(Protocol):
     fields: str | None
     columns: str | None
     compare: str | None
+    json_schema: Path | None
     task: str | None
     max_problems: int | None
 
@@ -32,7 +36,7 @@ def read_problems(settings: ProblemSettings) -> LoadedDataset:
     """The problems, whose tasks can be scored on this machine; with a note on rows that name no task.
 
     Raises:
-        InputError: the dataset cannot be read.
+        InputError: the dataset or the JSON schema cannot be read, or replies to a problem have no schema of the user.
         ConfigurationError: a tool that a task needs is missing.
     """
     loaded = load_dataset(
@@ -42,9 +46,47 @@ def read_problems(settings: ProblemSettings) -> LoadedDataset:
         fields=read_field_map(settings.fields) if settings.fields else None,
         columns=[name.strip() for name in settings.columns.split(",")] if settings.columns else None,
         compare_as=settings.compare,
+        reads_images=True,
     )
     check_verifiers(loaded.problems)
-    return loaded
+    if settings.json_schema is None:
+        return loaded
+    schema = read_schema(settings.json_schema)
+    return replace(loaded, problems=[_with_schema(problem, schema) for problem in loaded.problems])
+
+
+def _with_schema(problem: Problem, schema: Mapping[str, Any]) -> Problem:
+    task = task_named(problem.task)
+    if not isinstance(task, TakesSchema):
+        raise InputError(
+            f"--json-schema is for questions and answers, and {problem.id} is of the task {task.name}",
+            why="Other tasks have replies of a form of their own.",
+            fix="Leave it out, or pass --task answers if the rows are questions with answers.",
+        )
+    return task.with_schema(problem, schema)
+
+
+def read_schema(path: Path) -> dict[str, Any]:
+    """The JSON schema in a file. Servers check it closer.
+
+    Raises:
+        InputError: it cannot be read, or is no schema of an object.
+    """
+    try:
+        schema = json.loads(Path(path).read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"--json-schema: cannot read {path} as JSON", why=first_line(error)) from None
+    fields = schema if isinstance(schema, dict) else {}
+    parts, required = fields.get("properties", {}), fields.get("required", [])
+    is_object = fields.get("type", "object") == "object" and fields.keys() & {"type", "properties", "$ref", "anyOf"}
+    are_parts = isinstance(parts, dict) and all(isinstance(one, dict | bool) for one in parts.values())
+    if not is_object or not are_parts or not isinstance(required, list):
+        raise InputError(
+            f"--json-schema: {path} is no JSON schema of an object",
+            why=f"It is {quoted(schema)}.",
+            fix='Write for example {"type": "object", "properties": {"answer": {"type": "string"}}}.',
+        )
+    return fields
 
 
 def remarks_on(problems: Iterable[Problem]) -> list[str]:

@@ -5,20 +5,22 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from engine.answers.dates import read_date
 from engine.answers.how import HowCompared
 from engine.answers.kinds import alternatives, compare, named, plain, read_json
-from engine.answers.reply import read_answer
+from engine.answers.reply import answer_in_object, read_answer
+from engine.errors import InputError
 from engine.experience.text_checks import holds_answer
 from engine.own_data.describe import describe
 from engine.own_data.kinds import described
-from engine.records import Candidate, Completion, Fault, Outcome, Problem
-from engine.task import Measurement, Teaching
+from engine.records import Candidate, Completion, Fault, ImageReference, Outcome, Problem
+from engine.task import JSON_OBJECT, Measurement, Teaching
 from engine.tasks.rows import text_of
 from engine.tasks.simple import PlainTask
 
@@ -34,7 +36,8 @@ class AnswersTask(PlainTask):
 
     ``r_ans`` is 1 for a right answer. Of answers that are JSON objects, ``r_fields`` is the share of right fields.
     There is no structure to pay. ``answer`` of a problem is JSON text with the truth and how it is compared, so that
-    stored groups can be scored again without the dataset.
+    stored groups can be scored again without the dataset. It has the references of the images of the problem too, and
+    the JSON schema of replies, if there are any.
     """
 
     name = "answers"
@@ -64,23 +67,61 @@ class AnswersTask(PlainTask):
         _, how = truth_of(example)
         stored = how.model_copy(update={"also": (), "options": ()}).model_dump(mode="json", exclude_defaults=True)
         answer = json.dumps({"truth": "", **stored}, ensure_ascii=False, sort_keys=True)
-        return example.model_copy(update={"id": "question", "text": text, "answer": answer})
+        asked = example.model_copy(update={"id": "question", "text": text, "answer": answer})
+        schema = _beside_truth(example, _SCHEMA)
+        return asked if schema is None else _with(asked, _SCHEMA, schema)
+
+    def with_images(self, problem: Problem, images: Sequence[Mapping[str, Any]]) -> Problem:
+        """The references are with the truth, so that another image is another problem, and the critic has them."""
+        return _with(problem, _IMAGES, list(images))
+
+    def images(self, problem: Problem) -> Sequence[ImageReference]:
+        """The references that are with the truth; none where a record of another program has something else there."""
+        try:
+            return _REFERENCES.validate_python(_beside_truth(problem, _IMAGES) or ())
+        except ValidationError:
+            return ()
+
+    def with_schema(self, problem: Problem, schema: Mapping[str, Any]) -> Problem:
+        """The schema is with the truth; an answer that is no object is read from the property ``answer``."""
+        how = truth_of(problem)[1]
+        known = schema.get("properties")
+        if how.kind not in ("json", "rubric") and isinstance(known, dict) and "answer" not in known:
+            raise InputError(
+                "The JSON schema has no property 'answer'",
+                why=f"The right answers are no JSON objects: they are {described(how)}. A reply says its own there.",
+                fix='Add it to "properties", beside others such as "reasoning".',
+            )
+        return _with(problem, _SCHEMA, json.dumps(schema, ensure_ascii=False))  # its properties keep their order
+
+    def schema(self, problem: Problem) -> dict[str, Any] | None:
+        """The schema that is with the truth."""
+        found = read_json(str(_beside_truth(problem, _SCHEMA)))
+        return found if isinstance(found, dict) else None
+
+    def worded(self, problem: Problem) -> AnswersTask:
+        """Prompts that ask for an object of a schema have another form of the answer."""
+        return self if self.schema(problem) is None else _IN_OBJECTS
 
     def comparison_in_words(self, how: HowCompared) -> str:
         """The kind of the answers."""
         return described(how)
 
     def prompt_values(self, problem: Problem) -> Mapping[str, Any]:
-        """The kind of the answer, the labels, the keys of a JSON object, and the marks of options."""
+        """The kind of the answer, the labels, the keys of a JSON object or its schema, and the marks of options."""
         _, how = truth_of(problem)
-        return {"kind": how.kind, "labels": list(how.labels), "keys": list(how.keys), "marks": list(how.marks)}
+        schema = self.schema(problem)
+        form = {"keys": list(how.keys)} if schema is None else {"schema": json.dumps(schema, ensure_ascii=False)}
+        return {"kind": how.kind, "labels": list(how.labels), "marks": list(how.marks), **form}
 
     def parse(self, completion: Completion, problem: Problem) -> Candidate[str]:
         """Read the marked answer; a reply without one is a model fault. A label is stated as the dataset writes it."""
         _, how = truth_of(problem)
-        answer = read_answer(completion.text, how)
+        is_object = self.schema(problem) is not None
+        answer = (answer_in_object(completion.text, how) if is_object else None) or read_answer(completion.text, how)
         if answer is None:
-            fault = Fault(kind="no_answer", message="it has no last line that begins with Answer:")
+            missing = "is no JSON object with an answer" if is_object else "has no last line that begins with Answer:"
+            fault = Fault(kind="no_answer", message=f"it {missing}")
             return Candidate(Outcome.MODEL_FAULT, text=completion.text[-6000:], fault=fault)
         return Candidate(
             Outcome.OK, stated_answer=named(answer, how) or answer, content=answer, text=completion.text[-6000:]
@@ -166,4 +207,31 @@ def truth_of(problem: Problem) -> tuple[str, HowCompared]:
     return problem.answer, HowCompared(kind="text")
 
 
-TASK = AnswersTask()
+_IMAGES, _SCHEMA = "images", "schema"
+"""What the answer of a problem has beside the truth and how it is compared."""
+_REFERENCES = TypeAdapter(tuple[ImageReference, ...])
+
+
+def _with(problem: Problem, name: str, value: Any) -> Problem:
+    stored = json.loads(problem.answer) | {name: value}
+    return problem.model_copy(update={"answer": json.dumps(stored, ensure_ascii=False, sort_keys=True)})
+
+
+def _beside_truth(problem: Problem, name: str) -> Any:
+    value = read_json(problem.answer) if f'"{name}": ' in problem.answer else None
+    return value.get(name) if isinstance(value, dict) and isinstance(value.get("truth"), str) else None
+
+
+class _InObjects(AnswersTask):
+    """The prompts that ask for an object of a JSON schema."""
+
+    prompt_variables = frozenset({"kind", "labels", "marks", "schema"})
+    reply_description = JSON_OBJECT
+
+    @property
+    def prompt_folders(self) -> tuple[Path, ...]:
+        """A folder of their own before those of the task."""
+        return (Path(__file__).resolve().parent / "schema_prompts", *super().prompt_folders)
+
+
+TASK, _IN_OBJECTS = AnswersTask(), _InObjects()

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Sequence
 from pathlib import Path
 
-from engine.errors import InputError, MissingInputError
+from engine.errors import InputError
 from engine.records import IMAGE_MARK, Problem
+from engine.storage import images as storage
 from grpo_training.selector.settings import ImageSettings
 
 _MOST_MB = 5
 """Servers limit the size of a request."""
-_TYPES = {b"\x89PNG\r\n\x1a\n": "png", b"\xff\xd8\xff": "jpeg", b"GIF8": "gif"}
 
 
 def image_paths(settings: ImageSettings, problems: Sequence[Problem], dataset: str) -> list[Path]:
@@ -58,17 +57,5 @@ def data_url(path: Path) -> str:
         MissingInputError: there is no such file.
         InputError: it is larger than 5 MB, or no PNG, JPEG, GIF or WebP file.
     """
-    if not path.is_file():
-        raise MissingInputError(f"No image at {path}", fix="Set --images-dir, which the paths are relative to.")
-    size = path.stat().st_size
-    if size > _MOST_MB * 1_000_000:
-        raise InputError(
-            f"{path} has {size / 1e6:.1f} MB; at most {_MOST_MB} MB are sent", fix="Make the images smaller."
-        )
-    content = path.read_bytes()
-    kind = next((kind for start, kind in _TYPES.items() if content.startswith(start)), None)
-    if content.startswith(b"RIFF") and content[8:12] == b"WEBP":
-        kind = "webp"
-    if kind is None:
-        raise InputError(f"{path} is no PNG, JPEG, GIF or WebP image")
-    return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
+    fix = "Set --images-dir, which the paths are relative to."
+    return storage.data_url(storage.read_image(path, fix=fix, most_mb=_MOST_MB))

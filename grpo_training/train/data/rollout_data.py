@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from agents.generator import generator_messages, prompt_hash
+from engine.abilities import images_of
 from engine.errors import InputError, MissingInputError
 from engine.records import Completion, Message, Rollout, RolloutGroup
 from engine.reward_evaluator import policy_reward
@@ -36,6 +37,7 @@ KeyT = TypeVar("KeyT")
 Kind = Literal["rollouts", "scored", "prompts", "fusions", "other"]
 
 INCOMPLETE = "groups: incomplete, a reply failed or a reward is missing"
+IMAGES = "groups: their problem has an image, and the training is on texts"
 NO_TEXT = "groups: the text of no reply is stored"
 SINGLE = "groups: a single reply, whose advantage is 0"
 EQUAL = "groups: all rewards are equal, so all advantages are 0 (--zero-variance keeps them)"
@@ -232,6 +234,9 @@ def _training_groups(
         report.drop(INCOMPLETE)
         return
     task = task_named(group.task or DEFAULT_TASK)
+    if images_of(task, problem_of(group)):
+        report.drop(IMAGES)
+        return
     responses = tuple(_response(rollout, task, report) for rollout in group.rollouts)
     if not any(response.text or response.token_ids for response in responses):
         report.drop(NO_TEXT)

@@ -107,7 +107,7 @@ def test_images_and_turns_of_one_role():
     request = ChatRequest(role="g", messages=messages, images=(url,))
     assert body_of("responses", request)["input"][-1]["content"] == [
         {"type": "input_text", "text": "What is this? "},
-        {"type": "input_image", "image_url": url},
+        {"type": "input_image", "image_url": url, "detail": "auto"},
     ]
     [turn] = body_of("anthropic", request)["messages"]
     assert [block.get("text") for block in turn["content"]] == ["2+2", "What is this? ", None]

@@ -180,6 +180,22 @@ def test_the_hub_gives_the_names_of_classes_and_plain_values(monkeypatch):
     assert class_names == {"label": ("no", "yes")}
 
 
+def test_the_hub_gives_the_bytes_of_images_to_commands_that_show_them(monkeypatch):
+    datasets = pytest.importorskip("datasets")
+    features = datasets.Features(text=datasets.Value("string"), image=datasets.Image(), map=datasets.Image())
+    stored = {"bytes": b"\x89PNG\r\n\x1a\n", "path": "a.png"}
+    rows = datasets.Dataset.from_list([{"text": "Q", "image": stored, "map": stored}], features=features)
+    module = ModuleType("datasets")
+    module.get_dataset_config_names = lambda repository: ["default"]
+    module.get_dataset_split_names = lambda repository, config: ["train"]
+    module.load_dataset = lambda *arguments, **options: rows
+    monkeypatch.setitem(sys.modules, "datasets", module)
+    monkeypatch.setattr(hub, "_use_the_cache_if_offline", lambda: None)
+    for images, more in ((True, {"image": stored}), (False, {})):
+        _, found, _ = hub.rows_of_hub(hub.hub_name("owner/name"), images=images)
+        assert list(found) == [{"text": "Q", **more}]
+
+
 @table(
     ("names", "splits"),
     [

@@ -109,6 +109,7 @@ class ExperienceAnalyst:
         attempts: Sequence[Attempt],
         objection: Callable[[str], str | None] = lambda lesson: None,
         others: Sequence[Miss] = (),
+        sample_index: int = 0,
     ) -> Proposal:
         """Ask for a lesson that follows from a group.
 
@@ -117,6 +118,7 @@ class ExperienceAnalyst:
             attempts: the members of the group. One of the best and up to two others are shown.
             objection: why a lesson cannot be used and would be better in other words; it is asked for once more then.
             others: other problems that were answered wrongly in the same way.
+            sample_index: of the reply. A stored reply to an equal request is another sample only with another index.
         """
         task, learner = task_named(problem.task), self.learner
         shown = shown_attempts(attempts)
@@ -144,7 +146,7 @@ class ExperienceAnalyst:
                 return proposal.fault.message
             return objection(proposal.lesson) if proposal.lesson else None
 
-        [answer] = await ask(self.client, request, [0], read, reason_to_ask_again, form=_FORM)
+        [answer] = await ask(self.client, request, [sample_index], read, reason_to_ask_again, form=_FORM)
         if answer.read is None:
             return Proposal(outcome=Outcome.INFRA_FAULT, fault=answer.reply.fault)
         if answer.reply.completion is None:

@@ -17,6 +17,7 @@ import random
 import re
 import statistics
 import threading
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -73,6 +74,7 @@ class World:
 
     def __post_init__(self) -> None:
         rng = random.Random(self.seed)
+        self._asked: Counter[int] = Counter()
         self.base = [rng.uniform(0.3, 0.5) for _ in range(self.families)]
         self.gains = [[rng.uniform(0.2, 0.4) for _ in range(2)] for _ in range(self.families)]
         if self.family_words is None:
@@ -146,8 +148,9 @@ class World:
         if body["model"] == "reflector":
             contents = [self._reflected(text, codes)]
         elif body["model"] == "analyst":
-            number = int(_ID.findall(text)[-1])
-            contents = [f"Lesson: {self.propose(number, codes, text)}"]
+            number = int(_ID.findall(text)[0])  # the problem itself; others with the same mistake follow it
+            self._asked[number] += 1  # the same attempts may be shown again, and sampling gives another lesson
+            contents = [f"Lesson: {self.propose(number, codes, (self._asked[number], text))}"]
         else:
             number = int(_ID.findall(text)[-1])
             keys = [(text, body.get("seed"), index) for index in range(body.get("n") or 1)]

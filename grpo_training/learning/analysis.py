@@ -185,8 +185,11 @@ class ExperienceExtractor:
             refusal = self.library.objection(state, _addition(lesson, step), step.problem, _leak_check(others))
             return refusal.message if refusal is not None and refusal.reason in MENDABLE else None
 
+        # The same attempts may be made again in a later pass, and then teach something else.
+        sample_index = step.epoch if self._analyst.temperature else 0
         proposal, instruction = await asyncio.gather(
-            self._analyst.propose(step.problem, group.attempts, objection, others), self._instruction(step, state)
+            self._analyst.propose(step.problem, group.attempts, objection, others, sample_index),
+            self._instruction(step, state),
         )
         if isinstance(instruction, Fault):
             return Proposal(outcome=Outcome.INFRA_FAULT, fault=instruction)

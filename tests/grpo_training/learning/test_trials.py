@@ -290,6 +290,18 @@ def test_a_useless_analyst_is_asked_less_also_where_problems_become_cases(tmp_pa
     assert "held nothing to use" in " ".join(capsys.readouterr().out.split())
 
 
+@pytest.mark.parametrize(("temperature", "samples"), [("0.7", 2), ("0", 1)])
+def test_equal_attempts_in_a_later_pass_are_another_sample_of_the_analyst(tmp_path, temperature, samples):
+    """A temperature of 0 would give the same reply, which is stored."""
+    world = World(tmp_path, problems=3, contents=())
+    world.learn("--epochs", "2", "--temperature", temperature, reply=lambda body, index: scaffold(12 + 3 * (index % 2)))
+    assert all(group["stats"]["triggered"] for group in world.groups())
+    asked = [prompt(body) for body in world.analyst_bodies]
+    assert len(set(asked)) == 3
+    assert len(asked) == 3 * samples
+    assert len({(prompt(body), body.get("seed")) for body in world.analyst_bodies}) == 3 * samples
+
+
 def test_a_full_library_asks_no_more(tmp_path):
     world = World(tmp_path, problems=8)
     library = ExperienceLibrary(world.path)

@@ -1,7 +1,8 @@
 """``transformers serve`` whose model has further names, which are the first argument, a JSON list.
 
 The program of transformers 5.23 refuses a request that names its model in any other way than its command line did, and
-its list of models is that of the hub's cache, without the served one.
+its list of models is that of the hub's cache, without the served one. It leaves images out of requests to a model that
+reads text only, and answers what is left; here such a request is refused.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ import gc
 import json
 import sys
 from collections.abc import Collection
+from pathlib import Path
 from typing import Any
 
 gc.disable()  # these imports make 400,000 objects, which all stay; a search among them takes a third of the start
+from fastapi import HTTPException  # noqa: E402
 from transformers.cli.serving.model_manager import ModelManager  # noqa: E402
 from transformers.cli.serving.utils import BaseHandler  # noqa: E402
 from transformers.cli.transformers import main  # noqa: E402
@@ -33,6 +36,20 @@ def answer_to(names: Collection[str]) -> None:
     BaseHandler._resolve_model = by_any_name
 
 
+def refuse_images() -> None:
+    """Refuse requests with images."""
+    resolve = BaseHandler._resolve_model
+
+    def without_images(handler: BaseHandler, body: dict[str, Any]) -> Any:
+        contents = [message.get("content") for message in body.get("messages") or ()]
+        parts = [part for content in contents if isinstance(content, list) for part in content]
+        if any(part.get("type") == "image_url" for part in parts):
+            raise HTTPException(400, "The request has an image, and this model reads text only.")
+        return resolve(handler, body)
+
+    BaseHandler._resolve_model = without_images
+
+
 def list_only(names: Collection[str]) -> None:
     """Let ``/v1/models`` list the served model by these names."""
     listed = [{"id": name, "object": "model", "created": 0, "owned_by": "local"} for name in names]
@@ -42,5 +59,7 @@ def list_only(names: Collection[str]) -> None:
 if __name__ == "__main__":
     further = json.loads(sys.argv.pop(1))
     answer_to(further)
+    if "vision_config" not in json.loads((Path(sys.argv[-1]) / "config.json").read_text(encoding="utf-8")):
+        refuse_images()
     list_only(further or sys.argv[-1:])
     main()

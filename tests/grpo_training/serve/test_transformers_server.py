@@ -15,9 +15,9 @@ NEEDED = ("torch", "transformers", "fastapi", "uvicorn", "accelerate")
 
 @pytest.mark.timeout(300)
 @pytest.mark.skipif(any(importlib.util.find_spec(name) is None for name in NEEDED), reason="make local")
-def test_the_model_is_served_and_listed_under_the_name_and_the_path_of_its_folder(tmp_path):
-    def ask(server, name):
-        body = {"model": name, "messages": [{"role": "user", "content": "1"}], "max_tokens": 1}
+def test_the_model_is_served_and_listed_under_the_name_and_the_path_of_its_folder_and_refuses_images(tmp_path):
+    def ask(server, name, content="1"):
+        body = {"model": name, "messages": [{"role": "user", "content": content}], "max_tokens": 1}
         return httpx.post(f"{server.base_url}/chat/completions", json=body, timeout=60, trust_env=False)
 
     with local_server(MODEL, engine=TRANSFORMERS, log=tmp_path / "log") as server:
@@ -27,3 +27,10 @@ def test_the_model_is_served_and_listed_under_the_name_and_the_path_of_its_folde
         names = [one["id"] for one in listed]
         assert {"pocket", server.model} <= set(names)
         assert {ask(server, name).status_code for name in names} == {200}
+        parts = [
+            {"type": "text", "text": "1"},
+            {"type": "image_url", "image_url": {"url": "https://example.com/1.png"}},
+        ]
+        assert ask(server, "pocket", parts[:1]).status_code == 200
+        refused = ask(server, "pocket", parts)
+        assert (refused.status_code, "reads text only" in refused.text) == (400, True)

@@ -71,6 +71,11 @@ class Job:
         return self.settings.datasets[self.dataset_name]
 
     @property
+    def flags(self) -> Words:
+        """How our commands read the rows and ask."""
+        return [word.format(here=Path(__file__).parent) for word in self.dataset.flags]
+
+    @property
     def arm(self) -> Arm:
         return self.settings.arms[self.arm_name]
 
@@ -136,7 +141,7 @@ def _problems(job: Job, rows: tuple[list[Row], list[Row]]) -> tuple[list[Problem
     for name, of_file in {"train": train, "all": [*train, *test]}.items():
         path = job.folder / f"{name}.jsonl"
         path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in of_file), encoding="utf-8")
-        words = ["--dataset", str(path), *job.dataset.flags]
+        words = ["--dataset", str(path), *job.flags]
         settings = parse_settings(ImproveSettings, words, prog="bench.real_data", description="")
         read[name] = list(read_problems(settings).problems)
     if read["train"] != read["all"][: len(train)]:
@@ -172,7 +177,7 @@ async def _learned(job: Job, proxy: Proxy) -> Improved:
     values |= {"temperature": job.settings.temperature, "max_tokens": job.dataset.max_tokens}
     module, *words = job.arm.words(values)
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    await _call(job, [sys.executable, "-m", module, *words, *job.dataset.flags], environment)
+    await _call(job, [sys.executable, "-m", module, *words, *job.flags], environment)
     return Improved.load(job.folder / "runs/learned/improved")
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.experience.events import Refusal
 from engine.experience.incremental_value import IncrementalValue
-from engine.experience.similarity import ExperienceMatcher, KeptMatcher
 from engine.experience.state import LibraryState, with_operations
 from engine.experience.text_checks import (
     DuplicateIndex,
@@ -20,7 +18,6 @@ from engine.experience.text_checks import (
     check_text,
     leaks_short_answer,
 )
-from engine.experience.trial import MAX_PER_FAMILY
 from engine.records import Operation, Problem
 
 MAX_PROPOSALS = 32
@@ -35,7 +32,6 @@ MENDABLE = frozenset(
     "empty too_many_words too_many_characters not_one_line control_characters markup answer problem_text".split()
 )
 """Codes of refusals after which the analyst can say the same in better words."""
-_MATCHER = KeptMatcher(ExperienceMatcher)
 _DUPLICATES = IncrementalValue(DuplicateIndex, DuplicateIndex.add)
 
 
@@ -66,12 +62,11 @@ def review_proposals(
         capacity: maximum number of lessons; there are at most ``MAX_CASES`` cases and ``MAX_INSTRUCTIONS``.
         problem: the group's problem, for the checks of the text.
         leaks_answer: whether a text gives away the answer of the problem.
-        on_trial: experiences are on trial: a full library retires its least promising experience for a new one, and
-            at most ``MAX_PER_FAMILY`` of one category come from problems like each other.
+        on_trial: experiences are on trial: a full library retires its least promising experience for a new one.
 
     Returns:
         the review; refusal codes are those of ``check_text`` and ``unsupported``, ``too_many_operations``,
-        ``forbidden``, ``did_not_help``, ``duplicate``, ``family_full``, ``library_full``.
+        ``forbidden``, ``did_not_help``, ``duplicate``, ``library_full``.
     """
     applied: list[Operation] = []
     refused: list[Refusal] = []
@@ -89,8 +84,6 @@ def review_proposals(
         else:
             most = MAX_INSTRUCTIONS if operation.kind == "instruction" else capacity
             reason = _objection(state, operation, most, problem, leaks_answer)
-        if reason is None and on_trial and operation.kind == "lesson":
-            reason = _family_objection(state, operation, problem)
         added = [operation]
         if reason is not None and reason.code == "library_full" and on_trial:
             replaced = state.least_promising(operation.kind)
@@ -135,19 +128,6 @@ def _objection_to_case(state: LibraryState, operation: Operation) -> Reason | No
     if len(state.cases) >= MAX_CASES:
         return Reason("library_full", f"The library holds {MAX_CASES} cases, as many as it may.")
     return None
-
-
-def _family_objection(state: LibraryState, operation: Operation, problem: Problem | None) -> Reason | None:
-    """Whether there are enough experiences of a category that come from problems like this one."""
-    found = families(state, problem)[operation.category] if problem else 0
-    if found < MAX_PER_FAMILY:
-        return None
-    return Reason("family_full", f"{found} experiences of this category, from problems like this one, are on trial.")
-
-
-def families(state: LibraryState, problem: Problem) -> Counter[str]:
-    """The number of experiences that come from problems like this one, by category."""
-    return Counter(one.category for one in _MATCHER.of(state.lessons).family(problem))
 
 
 def _refusal(proposal: Operation, reason: Reason) -> Refusal:

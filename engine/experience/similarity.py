@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Generic, TypeVar
 
-from engine.experience.state import sources_of, texts_of_sources
+from engine.experience.state import comes_from, texts_of_sources
 from engine.experience.text_checks import shingles
 from engine.records import IMAGE_TAG, Experience, Problem
 
@@ -65,19 +65,6 @@ class ExperienceMatcher:
     def _with_contents(self, text: str, of_sources: Sequence[float]) -> list[float]:
         of_content = self._content_texts.cosines(_words(text))
         return [of_source + of_content.get(own, 0.0) for of_source, own in zip(of_sources, self._contents, strict=True)]
-
-    def family(self, problem: Problem) -> list[Experience]:
-        """The experiences that were learned from problems like this one.
-
-        They come from the problem itself, or from one that is at least half as similar to it as the most similar one
-        that another experience comes from. The share needs no scale: how similar two problems of a kind are depends
-        on how much their texts have in common.
-        """
-        scored = list(zip(self._experiences, self._of_sources(problem.text), strict=True))
-        others = [(one, score) for one, score in scored if problem.id not in sources_of(one)]
-        least = _LIKE_IT * max((score for _, score in others), default=0.0)
-        like_it = {one.id for one, score in others if score >= least > 0}
-        return [one for one, _ in scored if one.id in like_it or problem.id in sources_of(one)]
 
     def _of_sources(self, text: str) -> list[float]:
         """The highest cosine between a problem and one of the problems of each experience."""
@@ -182,15 +169,22 @@ class ProblemKinds:
         """
         if self._typical < _HAS_KINDS:
             return 1.0
-        own = _words(text)
-        cosine = max((self._texts.cosine(own, _words(other)) for other in others), default=0.0)
-        share = cosine / max(self._nearest_of(own), self._typical)
-        return min(1.0, max(0.0, (share - _UNLIKE) / (_ALIKE - _UNLIKE)))
+        return min(1.0, max(0.0, (self._share(text, others) - _UNLIKE) / (_ALIKE - _UNLIKE)))
 
     def likeness_of(self, text: str, one: Experience) -> float:
         """The likeness of a problem to those that an experience was learned from; 1 if their texts are unknown."""
         sources = texts_of_sources(one)
         return self.likeness(text, sources) if sources else 1.0
+
+    def is_of_kind(self, problem: Problem, one: Experience) -> bool:
+        """Whether an experience was learned from a problem or from one of its kind, also in a run without kinds."""
+        return comes_from(one, problem) or self._share(problem.text, texts_of_sources(one)) >= _ALIKE
+
+    def _share(self, text: str, others: Iterable[str]) -> float:
+        """The largest similarity of a problem to others, as a share of the usual one of a kind."""
+        own = _words(text)
+        cosine = max((self._texts.cosine(own, _words(other)) for other in others), default=0.0)
+        return cosine / (max(self._nearest_of(own), self._typical) or 1)
 
     @functools.cached_property
     def _typical(self) -> float:

@@ -15,7 +15,7 @@ from engine.errors import InputError
 from engine.experience.events import BeginEvent, GroupTrial, Miss, Refusal, StepEvent
 from engine.experience.library import ExperienceLibrary
 from engine.experience.log import StepResult
-from engine.experience.proposals import MAX_CASES, MAX_INSTRUCTIONS, MENDABLE, families
+from engine.experience.proposals import MAX_CASES, MAX_INSTRUCTIONS, MENDABLE
 from engine.experience.retirement import cases_may_help
 from engine.experience.similarity import NearestTexts, ProblemKinds
 from engine.experience.state import LibraryState
@@ -142,7 +142,7 @@ class ExperienceExtractor:
             return f"the library is full{may_help}: the analyst is not asked"
         if not self._on_trial:
             return ""
-        if max(families(state, step.problem).values(), default=0) >= MAX_PER_FAMILY:
+        if self._on_trial_alike(step.problem, state) >= MAX_PER_FAMILY:
             return (
                 f"{MAX_PER_FAMILY} experiences from problems like each other are on trial: the analyst is not asked "
                 "about more of these problems until some are retired"
@@ -153,6 +153,12 @@ class ExperienceExtractor:
                 f"{_ASKED_EVERY}th problem only"
             )
         return ""
+
+    def _on_trial_alike(self, problem: Problem, state: LibraryState) -> int:
+        """The largest number of lessons of one category that come from problems like this one."""
+        kinds = self._kinds
+        alike = (one for one in state.lessons if kinds is None or kinds.is_of_kind(problem, one))
+        return max(Counter(one.category for one in alike).values(), default=0)
 
     def recorded(self, step: Step) -> StepResult | None:
         """What an earlier start has recorded of the step; None if nothing.

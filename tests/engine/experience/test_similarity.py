@@ -1,5 +1,6 @@
 """The experiences of a library that fit a problem."""
 
+import json
 import math
 import random
 import statistics
@@ -9,6 +10,7 @@ import pytest
 from engine.datasets import load_problems
 from engine.experience.similarity import ExperienceMatcher, ProblemKinds
 from engine.records import Evidence, Experience, Problem
+from tests.conftest import shared_file
 
 LIBRARY = [
     Experience(id="G1-001", content="Check the sign of the answer before writing it down.", category="sign"),
@@ -104,22 +106,38 @@ def asked_about(text, problem_id="new"):
     return Problem(id=problem_id, text=text, answer="")
 
 
-def test_the_family_of_a_problem_is_what_comes_from_problems_like_it():
+def test_what_comes_from_a_problem_of_its_kind():
     texts = (*TANKS, "A lighthouse flashes every 7 seconds.", "Ann reads a book of 200 pages.")
     library = [
         Experience(id=f"G1-{n}", content="Check it.", evidence=[Evidence(problem_id=f"p{n}", problem_text=text)])
         for n, text in enumerate(texts)
     ]
     by_hand = Experience(id="G1-9", content="Two pipes fill a tank together.")
-    matcher = ExperienceMatcher([*library, by_hand])
-    assert [one.id for one in matcher.family(asked_about("Two pipes fill a tank in 2 and 9 hours."))] == [
-        "G1-0",
-        "G1-1",
+    kinds = ProblemKinds(texts)
+
+    def of_kind(problem):
+        return [one.id for one in (*library, by_hand) if kinds.is_of_kind(problem, one)]
+
+    assert of_kind(asked_about("Two pipes fill a tank in 2 and 9 hours.")) == ["G1-0", "G1-1"]
+    assert of_kind(asked_about(TANKS[0], "p0")) == ["G1-0", "G1-1"]
+    assert of_kind(asked_about("zzz")) == []
+    assert of_kind(asked_about("zzz", "p3")) == ["G1-3"]
+    assert not ProblemKinds([]).is_of_kind(asked_about("zzz"), library[0])
+
+
+@pytest.mark.parametrize("name", ["gsm8k/test.jsonl", "bbh/sports_understanding.json", "bbh/date_understanding.json"])
+def test_few_problems_of_public_data_are_of_one_kind(name):
+    """The analyst is not asked about a kind of which ten lessons are there; 60 lessons are not of one kind."""
+    path = shared_file(f"datasets/{name}")
+    rows = json.loads(path.read_text())["examples"] if path.suffix == ".json" else map(json.loads, path.open())
+    texts = [row.get("input") or row["question"] for row in rows][:360]
+    kinds = ProblemKinds(texts)
+    lessons = [
+        Experience(id=f"G1-{n}", content="", evidence=[Evidence(problem_id=f"p{n}", problem_text=text)])
+        for n, text in enumerate(texts[:60])
     ]
-    # its own experience, which is the most similar one, does not make the others unlike it
-    assert [one.id for one in matcher.family(asked_about(TANKS[0], "p0"))] == ["G1-0", "G1-1"]
-    assert matcher.family(asked_about("zzz")) == []
-    assert ExperienceMatcher([]).family(asked_about("zzz")) == []
+    found = [sum(kinds.is_of_kind(asked_about(text), one) for one in lessons) for text in texts[60:160]]
+    assert sum(count >= 10 for count in found) <= 10
 
 
 def test_likeness_is_a_share_of_the_usual_similarity_of_a_kind():

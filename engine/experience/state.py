@@ -310,11 +310,11 @@ def _measured(state: LibraryState, event: StepEvent) -> LibraryState:
     if event.trial is None or event.trial.difference is None:
         return state
     # An experience is not measured with the problems that it was learned from: it may know their answers.
-    sources = {one.id: sources_of(one) for one in state.texts}
+    texts = {one.id: one for one in state.texts}
     halves = {
         name: half
         for name, half in event.trial.halves.items()
-        if name in sources and event.problem_id not in sources[name]
+        if name in texts and event.problem_id not in sources_of(texts[name])
     }
     if not halves:
         return state

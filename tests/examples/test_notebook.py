@@ -1,6 +1,7 @@
 """The cells of the notebook run, one after another, where an event loop runs as in Jupyter."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -35,7 +36,8 @@ def test_the_notebook_runs(tmp_path):
             [sys.executable, "-c", RUN],
             input=json.dumps(cells),
             cwd=tmp_path,
-            env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
+            env={name: os.environ[name] for name in ("OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES")}
+            | {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
             stdout=file,
             stderr=file,
             text=True,

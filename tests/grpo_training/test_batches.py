@@ -1,10 +1,7 @@
 """``--batch``: the same results as without it, at half the price; what it is refused with; kill -9."""
 
 import json
-import os
 import re
-import subprocess
-import sys
 import time
 
 import pytest
@@ -19,10 +16,10 @@ from grpo_training.evaluate import __main__ as evaluate
 from grpo_training.gate import __main__ as gate
 from grpo_training.improve import __main__ as improve
 from grpo_training.runs import folder as run_folders
-from tests.conftest import ROOT
 from tests.support.analyst import for_analyst, with_lesson
 from tests.support.batch_server import BatchServer
 from tests.support.fault_server import chat_app, serve_in_thread
+from tests.support.forked_command import ForkedCommand
 from tests.support.scaffolds import scaffold_reply
 
 LESSON = "Count the corners of the figure."
@@ -155,17 +152,15 @@ def test_a_generator_that_is_killed_pays_nothing_twice(tmp_path):
         assert single.generate("--max-problems", 20) == 0
     with World(tmp_path / "killed", delay_s=1.0) as world:
         flags = world.flags("--dataset", world.dataset, "--learn", "none", "--max-problems", 20, "--batch")
-        command = [sys.executable, "-m", "grpo_training.generator1", *flags]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        first = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL)
+        first = ForkedCommand("grpo_training.generator1", flags)
         while not world.server.polls:
             assert first.poll() is None
             time.sleep(0.05)
         first.kill()
         first.wait(60)
-        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
-        assert done.returncode == 0, done.stderr
-        assert "batch of 20 requests: found again (batch_0)" in done.stdout
+        said, code = ForkedCommand("grpo_training.generator1", flags).communicate(120)
+        assert code == 0, said
+        assert "batch of 20 requests: found again (batch_0)" in said
     assert world.rollouts == single.rollouts
     assert len(world.app["seen"]) == len(single.app["seen"])
     assert world.cost_usd == pytest.approx(single.cost_usd / 2)

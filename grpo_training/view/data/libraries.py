@@ -50,7 +50,7 @@ class Library:
     def state(self) -> LibraryState | None:
         """Its experiences as they are now; None if it cannot be read."""
         try:
-            return self.open().state
+            return _state_as_of(self, self.stamp())
         except (InputError, OSError):
             return None
 
@@ -66,6 +66,12 @@ class Library:
         ``error`` says why it cannot be read; empty if it can.
         """
         return _summary_as_of(self, self.stamp())
+
+
+@functools.lru_cache(maxsize=64)
+def _state_as_of(library: Library, stamp: Stamp) -> LibraryState:
+    """Kept, as each page of a group shows texts of the library of its run."""
+    return library.open().state
 
 
 @functools.lru_cache(maxsize=4096)

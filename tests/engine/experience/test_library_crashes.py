@@ -96,7 +96,7 @@ def test_sigkill_of_two_writers_at_random_moments_loses_no_operation(path):
             children.append((run, process, inside))
         for _, _, inside in children:  # on a busy machine one of them may start late
             select.select([inside], [], [], 30)
-        time.sleep(chance.random() * 0.2)
+        time.sleep(chance.random() * 0.08)
         for run, process, inside in children:
             os.kill(process.pid, signal.SIGKILL)
             process.join()

@@ -5,8 +5,6 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 import textwrap
 import time
 from collections import Counter
@@ -21,9 +19,9 @@ from engine.llm.client import LLMClient
 from engine.llm.journal import ResponseJournal
 from engine.llm.retry import RetryPolicy
 from engine.records import Outcome, Sampling
-from tests.conftest import ROOT
 from tests.support.batch_server import BatchServer
 from tests.support.fault_server import chat_app, serve, serve_in_thread
+from tests.support.forked_command import ForkedCommand
 from tests.support.llm_client import SECRET, SHORT_WAITS, answer, ask, client_of, manager, texts
 from tests.support.other_apis import responses_app
 
@@ -341,7 +339,6 @@ RUNNER = textwrap.dedent("""
         entry = {"api_key": "EMPTY", "base_url": url, "model": "m"}
         journal = ResponseJournal(Path(path))
         async with LLMClient(ApiManager(Path("c.json"), {"g": entry}), journal=journal, batch=True) as client:
-            client.report_trouble_to(lambda text: print(text, file=sys.stderr, flush=True))
             async def one(n):
                 request = ChatRequest(role="g", messages=(Message(role="user", content=f"q{n}"),))
                 return [reply.completion.text for reply in await client.sample(request, [0, 1])]
@@ -352,13 +349,12 @@ RUNNER = textwrap.dedent("""
 
 
 def start_run(url, path):
-    return subprocess.Popen(
-        [sys.executable, "-c", RUNNER, url, str(path), "20"],
-        stdout=subprocess.PIPE,
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        text=True,
-    )
+    return ForkedCommand(RUNNER, [url, path, 20])
+
+
+def printed(run):
+    """The last line of a run, after what it says about its batch."""
+    return run.communicate(timeout=60)[0].splitlines(keepends=True)[-1]
 
 
 EXPECTED = f"{[[f'q{n}/0', f'q{n}/1'] for n in range(20)]}\n"
@@ -377,7 +373,7 @@ def test_a_batch_survives_kill_9(tmp_path, noted):
         run.wait(60)
         run.stdout.close()
         server.hold_creations = 0.0
-        assert start_run(url, tmp_path / "journal.sqlite").communicate(timeout=60)[0] == EXPECTED
+        assert printed(start_run(url, tmp_path / "journal.sqlite")) == EXPECTED
     assert len(server.created) == 1
     assert Counter(question(seen.body) for seen in app["seen"]) == {f"q{n}": 1 for n in range(20)}
 
@@ -387,7 +383,7 @@ def test_two_processes_with_one_journal_submit_a_request_once(tmp_path):
     server = BatchServer(app, delay_s=0.5, hold_creations=0.5)
     with serve_in_thread(app) as url:
         runs = [start_run(url, tmp_path / "journal.sqlite") for _ in range(2)]
-        assert [run.communicate(timeout=60)[0] for run in runs] == [EXPECTED, EXPECTED]
+        assert list(map(printed, runs)) == [EXPECTED, EXPECTED]
     assert len(server.created) == 1
 
 

@@ -13,6 +13,7 @@ from collections import Counter
 from engine.llm.journal import ResponseJournal, request_keys
 from tests.conftest import ROOT
 from tests.support.fault_server import chat_app, serve_in_thread
+from tests.support.forked_command import ForkedCommand
 from tests.support.llm_client import answer, ask
 
 RUNNER = textwrap.dedent("""
@@ -41,17 +42,22 @@ RUNNER = textwrap.dedent("""
 """)
 
 
+def fork_run(url, path, count):
+    return ForkedCommand(RUNNER, [url, path, count])
+
+
 def start_run(url, path, count):
     return subprocess.Popen(
         [sys.executable, "-c", RUNNER, url, str(path), str(count)],
         stdout=subprocess.PIPE,
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
+        text=True,
     )
 
 
 def read_run(process):
-    lines = process.communicate(timeout=60)[0].split(b"\n")
+    lines = process.communicate(timeout=60)[0].split("\n")
     return [json.loads(line) for line in lines[:-1]]
 
 
@@ -65,7 +71,7 @@ def test_two_processes_share_one_journal(tmp_path):
         return f"{name}, drawing {drawn[name]}"
 
     with serve_in_thread(chat_app(fickle)) as url:
-        runs = [start_run(url, tmp_path / "journal.sqlite", 150) for _ in range(2)]
+        runs = [fork_run(url, tmp_path / "journal.sqlite", 150) for _ in range(2)]
         first, second = ({n: tuple(got) for n, got in read_run(run)[:-1]} for run in runs)
         third = read_run(start_run(url, tmp_path / "journal.sqlite", 150))
     assert third[-1] == ["sent", 0, False]  # a run whose replies are all stored loads no HTTP client
@@ -85,18 +91,18 @@ def test_after_sigkill_no_acknowledged_reply_is_requested_again(tmp_path):
     with serve_in_thread(app) as url:
         used = {}
         for _ in range(2):
-            run = start_run(url, tmp_path / "journal.sqlite", 300)
+            run = fork_run(url, tmp_path / "journal.sqlite", 300)
             first = run.stdout.readline()
             time.sleep(rng.uniform(0.0, 0.1))
             os.kill(run.pid, signal.SIGKILL)
-            for line in (first + run.stdout.read()).split(b"\n")[:-1]:
+            for line in (first + run.stdout.read()).split("\n")[:-1]:
                 n, got = json.loads(line)
                 used[n] = got
             run.stdout.close()
             run.wait(60)
         before = Counter(seen.body["messages"][0]["content"] for seen in app["seen"])
         acknowledged = {f"q{n}" for n in used if n != "sent"}
-        last = read_run(start_run(url, tmp_path / "journal.sqlite", 300))
+        last = read_run(fork_run(url, tmp_path / "journal.sqlite", 300))
         after = Counter(seen.body["messages"][0]["content"] for seen in app["seen"])
     assert acknowledged
     assert dict(last[:-1]) == {n: [f"q{n}/0", f"q{n}/1"] for n in range(300)}

@@ -390,15 +390,15 @@ def test_an_empty_graph_has_nothing_of_a_structure():
     assert not report["target_reachable"]
 
 
-@pytest.mark.parametrize(("nodes", "closed"), [(100_000, False), (30_000, True)])
-def test_a_hundred_thousand_nodes(nodes, closed):
+@pytest.mark.parametrize(("nodes", "closed"), [(60_000, False), (30_000, True)])
+def test_a_chain_of_many_thousand_nodes(nodes, closed):
     given = chain(nodes, closed=closed)
     start = time.process_time()
     report = check_structure(compile_scaffold(given))
     result = execute(given)
     assert intervene(given, result) is None
     assert rule_cause_agreement(compile_scaffold(given)) == 0.0
-    assert time.process_time() - start < 30
+    assert time.process_time() - start < 12
     assert report["acyclic"] != closed
     assert len(find_cycle(given) or ()) == (nodes + 1 if closed else 0)
     assert report["target_reachable"] != closed

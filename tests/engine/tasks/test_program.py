@@ -86,8 +86,18 @@ def improve(program_, rows=ROWS, *, faults=None, **arguments):
     return result, [seen.body for seen in app["seen"]]
 
 
-def test_lessons_stand_in_the_prompt_that_they_name_and_cases_in_the_last(folder):
-    result, bodies = improve(two_steps, cases=2)
+@pytest.fixture(scope="module")
+def improved(tmp_path_factory):
+    """A run of the program of two steps, complete: its folder, its result and its requests."""
+    folder = tmp_path_factory.mktemp("improved")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(run_folders, "WORKING_DIR", folder)
+        patched.chdir(folder)
+        return folder, *improve(two_steps, max_tokens=50, cases=2)
+
+
+def test_lessons_stand_in_the_prompt_that_they_name_and_cases_in_the_last(improved):
+    folder, result, bodies = improved
     assert result.verdict == "adopted"
     groups = (folder / "runs/p/cache/generator_1_rollouts.jsonl").read_text().splitlines()
     rollout = json.loads(groups[-1])["rollouts"][0]
@@ -140,14 +150,14 @@ def test_the_same_command_asks_nothing_and_a_file_can_be_given(folder, capsys):
     assert loaded.prompts(ROWS[3]) == result.improved.prompts(ROWS[3])
 
 
-def test_a_run_that_a_budget_has_stopped_repeats_no_request(folder):
+def test_a_run_that_a_budget_has_stopped_repeats_no_request(folder, improved):
     with pytest.raises(BudgetExceededError):
-        improve(two_steps, budget_tokens=4000, max_tokens=50)
+        improve(two_steps, budget_tokens=4000, max_tokens=50, cases=2)
     stopped = len((folder / "runs/p/cache/generator_1_rollouts.jsonl").read_text().splitlines())
     assert 0 < stopped < 48
-    result, bodies = improve(two_steps, max_tokens=50)
+    result, bodies = improve(two_steps, max_tokens=50, cases=2)
     assert result.verdict == "adopted"
-    complete, clean = improve(two_steps, max_tokens=50, run="q")
+    _, complete, clean = improved
     assert complete.sentence.partition(";")[0] == result.sentence.partition(";")[0]
     assert len(bodies) < len(clean)
 

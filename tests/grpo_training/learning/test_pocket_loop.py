@@ -1,8 +1,9 @@
-"""The whole loop on the shipped model."""
+"""The shipped model in a server of transformers: by which names it is asked, and the whole loop."""
 
 import importlib.util
 import json
 
+import httpx
 import pytest
 
 from grpo_training import critic
@@ -22,7 +23,32 @@ pytestmark = [
 ]
 
 
-def test_three_generators_and_the_critic_on_the_pocket_model(tmp_path):
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """A real server, started once: it takes seconds."""
+    log = tmp_path_factory.mktemp("server") / "log"
+    with local_server(MODEL, engine=TRANSFORMERS, temperature=1.0, log=log) as opened:
+        yield opened
+
+
+def test_the_model_is_served_and_listed_under_the_name_and_the_path_of_its_folder(server):
+    def ask(name, content="1"):
+        body = {"model": name, "messages": [{"role": "user", "content": content}], "max_tokens": 1}
+        return httpx.post(f"{server.base_url}/chat/completions", json=body, timeout=60, trust_env=False)
+
+    assert [ask(name).status_code for name in (server.model, "pocket", str(MODEL))] == [200] * 3
+    assert ask("another").status_code == 400
+    listed = httpx.get(f"{server.base_url}/models", timeout=60, trust_env=False).json()["data"]
+    names = [one["id"] for one in listed]
+    assert {"pocket", server.model} <= set(names)
+    assert {ask(name).status_code for name in names} == {200}
+    parts = [{"type": "text", "text": "1"}, {"type": "image_url", "image_url": {"url": "https://example.com/1.png"}}]
+    assert ask("pocket", parts[:1]).status_code == 200
+    refused = ask("pocket", parts)
+    assert (refused.status_code, "reads text only" in refused.text) == (400, True)
+
+
+def test_three_generators_and_the_critic_on_the_pocket_model(server, tmp_path):
     config = tmp_path / "keys" / "api_config.json"
     config.parent.mkdir()
     shared = [
@@ -38,13 +64,11 @@ def test_three_generators_and_the_critic_on_the_pocket_model(tmp_path):
             "256",
         ),
     ]
-    log = tmp_path / "server.log"
-    with local_server(MODEL, engine=TRANSFORMERS, temperature=1.0, log=log) as server:
-        roles = ("generator_1", "generator_2", "generator_3", "critic")
-        config.write_text(json.dumps(dict.fromkeys(roles, server.endpoint())))
-        for number in (1, 2, 3):
-            assert GENERATOR_COMMANDS[number - 1](["--dataset", "quickstart", "--max-problems", "4", *shared]) == 0
-        assert critic.main(shared) == 0
+    roles = ("generator_1", "generator_2", "generator_3", "critic")
+    config.write_text(json.dumps(dict.fromkeys(roles, server.endpoint())))
+    for number in (1, 2, 3):
+        assert GENERATOR_COMMANDS[number - 1](["--dataset", "quickstart", "--max-problems", "4", *shared]) == 0
+    assert critic.main(shared) == 0
     rollouts = [
         rollout
         for number in (1, 2, 3)

@@ -190,24 +190,24 @@ def test_reasoning_that_the_endpoint_gives_is_the_thinking():
 
 
 HOSTILE = {
-    "10 MB of words": "a" * 10_000_000,
-    "10 MB of ticks": "`" * 10_000_000,
-    "10 MB fence": "```python\n" + "a=1\n" * 2_500_000 + "```",
-    "100k fences": "```python\nx=1\n```\n" * 100_000,
-    "100k open docstrings": "```python\n'''\n```\n" * 100_000,
-    "100k ticks in a docstring": "```python\n'''\n" + "```\n" * 100_000,
-    "100k almost defining": "```python\nf=(\n```\n" * 100_000,
-    "100k inline": "```python x``` " * 100_000,
-    "100k openers": "```python\n" * 100_000,
-    "tags": "<think>" * 500_000 + "</think>" * 500_000,
+    "3 MB of words": "a" * 3_000_000,
+    "3 MB of ticks": "`" * 3_000_000,
+    "3 MB fence": "```python\n" + "a=1\n" * 750_000 + "```",
+    "25k fences": "```python\nx=1\n```\n" * 25_000,
+    "25k open docstrings": "```python\n'''\n```\n" * 25_000,
+    "25k ticks in a docstring": "```python\n'''\n" + "```\n" * 25_000,
+    "25k almost defining": "```python\nf=(\n```\n" * 25_000,
+    "25k inline": "```python x``` " * 25_000,
+    "25k openers": "```python\n" * 25_000,
+    "tags": "<think>" * 125_000 + "</think>" * 125_000,
     "parentheses": fenced("(" * 50_000 + ")" * 50_000),
     "minus": fenced("-" * 100_000 + "1"),
     "sum": fenced("x = " + "+".join("1" * 60_000)),
     "NUL": fenced("\0"),
     "half a pair": fenced("\ud800"),
-    "100k strings": '"""' * 100_000 + "\n```python\nf()\n```\n" * 1000,
-    "half strings": "```python\n" + '\\"' * 500_000 + "\n```",
-    "open strings": "```python\n'''\n" * 50_000 + "```\n" * 50_000,
+    "25k strings": '"""' * 25_000 + "\n```python\nf()\n```\n" * 1000,
+    "half strings": "```python\n" + '\\"' * 125_000 + "\n```",
+    "open strings": "```python\n'''\n" * 12_500 + "```\n" * 12_500,
     "prompts": "```python\n" + ">>> f(\n" * 20_000 + "```",
     "first lines": "def f():\n" + "from a import b\n" * 10_000 + "(",
 }
@@ -217,7 +217,7 @@ HOSTILE = {
 def test_hostile_text_ends_soon(name):
     started = time.process_time()
     extract(HOSTILE[name], entry_point="f")
-    assert time.process_time() - started < 4
+    assert time.process_time() - started < 1
 
 
 @given(st.text(st.sampled_from(list("`~\n <>/thinkpyo=1f():\r\t")) | st.characters(), max_size=200))

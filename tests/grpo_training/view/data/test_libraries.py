@@ -65,6 +65,23 @@ def test_a_library_that_has_grown_is_read_again(tmp_path, library, opened):
     assert store.stamp() != before  # so that an open page is sent again
 
 
+def test_texts_are_read_again_only_after_a_change(tmp_path, library, opened):
+    """As the pages of the groups of a run do, one after the other."""
+    [one] = Store([tmp_path]).libraries
+    for _ in range(3):
+        assert one.texts() == {"G1-001": "Check case 0 of the x series."}
+    assert len(opened) == 1
+    learn(library, 1)
+    for _ in range(3):
+        assert list(one.texts()) == ["G1-001", "G1-002"]
+    assert len(opened) == 2
+    whole = one.path.with_suffix(".ops.jsonl").read_bytes()
+    one.path.with_suffix(".ops.jsonl").write_bytes(b"{}\n")
+    assert one.texts() == {}  # damaged
+    one.path.with_suffix(".ops.jsonl").write_bytes(whole)
+    assert list(one.texts()) == ["G1-001", "G1-002"]
+
+
 def test_a_file_edited_by_hand_is_read_as_it_is(tmp_path, library, opened):
     [one] = Store([tmp_path]).libraries
     one.open()

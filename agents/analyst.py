@@ -123,14 +123,15 @@ class ExperienceAnalyst:
         task, learner = task_named(problem.task), self.learner
         shown = shown_attempts(attempts)
         wrong = dict.fromkeys(attempt.answer for attempt in shown if attempt.answer and not attempt.is_correct)
+        teaching = task.teaching(problem, list(wrong))
         request = ChatRequest(
             role=self.role,
             messages=role_template(f"{learner}_experience_extraction", task, self.style).render(
                 learner="fusion" if learner == "critic" else "scaffold",
                 max_words=ASKED_WORDS,
-                asked_for=task.teaching(problem, list(wrong)).rule,
+                asked_for=teaching.rule,
                 problem=problem.text,
-                ground_truth=task.truth(problem),
+                ground_truth=teaching.answer if teaching.is_choice and teaching.answer else task.truth(problem),
                 attempts=shown,
                 others=list(others),
             ),

@@ -9,6 +9,7 @@ from typing import Literal
 from agents.chat import ChatClient, with_images
 from agents.generator import ask_for_candidates
 from agents.templates import check_prompts, role_template
+from engine.abilities import schema_of, worded
 from engine.records import AnswerSource, Candidate, ChatRequest, Experience, Message, Problem, Reply, Sampling
 from engine.task import Task
 
@@ -85,7 +86,7 @@ class CriticAgent:
         ]
         request = ChatRequest(
             role=self.role,
-            messages=role_template("critic", task.worded(problem), self.style).render(
+            messages=role_template("critic", worded(task, problem), self.style).render(
                 problem=problem.text,
                 experiences=list(experiences),
                 generator_id=generator_id,
@@ -94,7 +95,7 @@ class CriticAgent:
                 **task.prompt_values(problem),
             ),
             sampling=self.sampling,
-            json_schema=task.schema(problem),
+            json_schema=schema_of(task, problem),
             purpose="fusion",
         )
         with_its_images = await with_images(request, task, problem)

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, InitVar, dataclass
 
 from agents.chat import ChatClient, ReadReply, ask, with_images
 from agents.templates import check_prompts, role_template
-from engine.abilities import asked_through
+from engine.abilities import asked_through, schema_of, worded
 from engine.records import Candidate, ChatRequest, Experience, Message, Outcome, Problem, Reply, Sampling
 from engine.task import Task
 
@@ -26,7 +26,7 @@ def generator_messages(
     Raises:
         TemplateError: there is no such style, or the templates of the task are invalid.
     """
-    return role_template("generator", task.worded(problem), style).render(
+    return role_template("generator", worded(task, problem), style).render(
         problem=problem.text, experiences=list(experiences), **task.prompt_values(problem)
     )
 
@@ -67,7 +67,7 @@ class GeneratorAgent:
             messages=generator_messages(task, problem, experiences, self.style),
             sampling=self.sampling,
             # Guided decoding masks tokens, so its log-probs are not those of the model.
-            json_schema=None if self.sampling.logprobs else task.schema(problem),
+            json_schema=None if self.sampling.logprobs else schema_of(task, problem),
             purpose="rollout",
         )
         request = await with_images(request, task, problem)
@@ -83,7 +83,7 @@ async def ask_for_candidates(
     def read(reply: Reply) -> Candidate:
         return read_candidate(task, problem, reply)
 
-    form = task.worded(problem).reply_description
+    form = worded(task, problem).reply_description
     return await ask(client, request, sample_indices, read, task.re_ask_reason, form=form)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, runtime_checkabl
 from pydantic import BaseModel
 
 from engine.records import Candidate, Completion, DisplayBlock, ImageReference, Problem
-from engine.task import Example, Measurement, ScoredFields, completion_of_row
+from engine.task import Example, Measurement, ScoredFields, Task, completion_of_row
 
 if TYPE_CHECKING:
     from engine.answers.how import HowCompared
@@ -78,6 +78,23 @@ class TakesSchema(Protocol):
         Raises:
             InputError: the answer cannot be read from such an object.
         """
+
+    def schema(self, problem: Problem) -> dict[str, Any] | None:
+        """The schema of a problem; None if it has none."""
+
+    def worded(self, problem: Problem) -> Task[Any]:
+        """The task whose templates the prompt of a problem has."""
+
+
+def schema_of(task: Task[Any], problem: Problem) -> dict[str, Any] | None:
+    """The JSON schema of a reply to a problem: that of the user, or that of the task."""
+    own = task.schema(problem) if isinstance(task, TakesSchema) else None
+    return task.reply_schema if own is None else own
+
+
+def worded(task: Task[Any], problem: Problem) -> Task[Any]:
+    """The task whose templates the prompt of a problem has, and which says what a reply is."""
+    return task.worded(problem) if isinstance(task, TakesSchema) else task
 
 
 @runtime_checkable

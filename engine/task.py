@@ -79,12 +79,14 @@ class Teaching:
         rule: what a lesson says after its "When ...", for the analyst.
         answer: the right answer as a case states it; None if only a whole reply shows it.
         is_choice: whether the answer is one of a few, so that a case needs no reply that shows how it is found.
-        steps: names of the prompts of a program, of which one is the category of what is learned.
+        category: of what is learned, such as a label; None: that of the problem.
+        steps: names of the prompts of a program, of which one is the category in its place.
     """
 
     rule: str
     answer: str | None
     is_choice: bool = False
+    category: str | None = None
     steps: Sequence[str] = ()
 
 
@@ -195,14 +197,6 @@ class Task(ABC, Generic[ContentT]):
     def prompt_values(self, problem: Problem) -> Mapping[str, Any]:
         """The values of ``prompt_variables`` for a problem."""
         return {}
-
-    def worded(self, problem: Problem) -> Task[Any]:
-        """The task whose templates the prompts of a problem have; another one if only some problems are asked so."""
-        return self
-
-    def schema(self, problem: Problem) -> dict[str, Any] | None:
-        """The JSON schema of a reply to a problem."""
-        return self.reply_schema
 
     # Replies
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from agents.chat import ChatClient, with_images
 from agents.generator import generator_messages, read_candidate
 from agents.judge import Judge, judged_by_rubric
-from engine.abilities import asked_through
+from engine.abilities import asked_through, schema_of
 from engine.errors import IncompleteRunError
 from engine.experience.choice import PromptExperiences, experiences_for
 from engine.records import ChatRequest, Outcome, Problem, Reply, Sampling
@@ -81,7 +81,7 @@ async def evaluate_problems(
             role=role,
             messages=generator_messages(task, problem, experiences_for(problem, experiences), style),
             sampling=sampling,
-            json_schema=task.schema(problem),
+            json_schema=schema_of(task, problem),
             purpose="evaluation",
         )
         request = await with_images(request, task, problem)

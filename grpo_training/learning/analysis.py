@@ -329,7 +329,7 @@ def _shortened(text: str) -> str:
 
 def _addition(content: str, step: Step, kind: ExperienceKind = "lesson") -> Operation:
     teaching, given = task_named(step.problem.task).teaching(step.problem), step.problem.meta.get("category")
-    category = teaching.answer if teaching.is_choice and teaching.answer else given
+    category = teaching.category or given
     if teaching.steps:
         category = teaching.steps[-1] if kind == "case" else step_named(content, teaching.steps)
     category = category if isinstance(category, str) else step.problem.task

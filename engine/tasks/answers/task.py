@@ -25,6 +25,8 @@ from engine.tasks.rows import text_of
 from engine.tasks.simple import PlainTask
 
 _DAY, _MONTH = r"\d{1,2}(?:st|nd|rd|th)?", r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\.?"
+_LONGEST_OPTION = 150
+"""Characters of the text of an option beside its mark."""
 _DATE = re.compile(
     rf"\d{{1,4}}([-/.])\d{{1,2}}\1\d{{1,4}}|(?:{_DAY} (?:of )?{_MONTH}|{_MONTH} {_DAY}),? \d{{4}}", re.IGNORECASE
 )
@@ -176,14 +178,20 @@ class AnswersTask(PlainTask):
         return f"Answer: {truth.partition('|')[0] if how.kind == 'text' else truth}"
 
     def teaching(self, problem: Problem, wrong: Sequence[str] = ()) -> Teaching:
-        """For labels, which of them to choose and why not another: they are no answers of one problem alone."""
+        """For labels, which of them to choose and why not another: they are no answers of one problem alone.
+
+        The answer of a choice is the option with its mark, which alone says nothing of other problems.
+        """
         truth, how = truth_of(problem)
         rule = super().teaching(problem).rule
         if how.kind == "label":
             taken = next((label for label in wrong if label in how.labels), "another one")
             rule = f"says which label to choose, {truth}, and why not {taken}"
         answer = (self.gold_reply(problem) or "").removeprefix("Answer: ") or None
-        return Teaching(rule, answer, is_choice=how.kind in ("label", "choice", "set"))
+        if how.kind == "choice":
+            answer = _marked_option(truth, how)
+        category = truth if how.kind == "label" else None
+        return Teaching(rule, answer, is_choice=how.kind in ("label", "choice", "set"), category=category)
 
     def leaks_answer(self, content: str, problem: Problem) -> bool:
         """Whether an experience gives the answer away. A label is no answer of one problem alone."""
@@ -194,6 +202,12 @@ class AnswersTask(PlainTask):
             right = read_date(truth, how.day_first)
             return any(right and read_date(found[0], how.day_first) == right for found in _DATE.finditer(content))
         return any(holds_answer(content, alternative) for alternative in alternatives(truth))
+
+
+def _marked_option(mark: str, how: HowCompared) -> str:
+    """An option as questions list it; the mark alone if its text is unknown or long."""
+    text = dict(zip(how.marks, how.options, strict=False)).get(mark, "")
+    return f"({mark}) {text}" if 0 < len(text) <= _LONGEST_OPTION else mark
 
 
 def truth_of(problem: Problem) -> tuple[str, HowCompared]:

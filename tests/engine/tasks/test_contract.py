@@ -73,7 +73,7 @@ def test_each_task_implements_the_protocols_that_it_needs():
     assert {name: ones for name, ones in found.items() if ones} == {
         "math": {"MakesAnswers", "ReadsDescribedRows", "TakesOpinions"},
         "physics": {"MakesAnswers", "ReadsDescribedRows", "TakesOpinions"},
-        "answers": {"GradesInParts", "JudgedByRubric", "ReadsDescribedRows"},
+        "answers": {"GradesInParts", "JudgedByRubric", "ReadsDescribedRows", "ShowsImages", "TakesSchema"},
         "code": {
             "DisplaysItself",
             "PreparesData",

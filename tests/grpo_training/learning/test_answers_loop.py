@@ -71,6 +71,30 @@ def test_mails_with_labels_are_answered_learned_from_fused_and_gated(tmp_path, c
     assert "points (interval" in capsys.readouterr().out
 
 
+def test_lessons_and_cases_of_choices_tell_options_by_their_texts_as_letters_mean_something_else_in_each_problem(
+    tmp_path,
+):
+    """As in the multiple choice of BIG-Bench-Hard."""
+    rows = [
+        {"input": f"Which fruit is in box {n}?\nOptions:\n(A) fig {n}\n(B) pear {n}", "target": f"({'AB'[n % 2]})"}
+        for n in range(8)
+    ]
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    def reply(body, index):
+        return "When boxes are named, look into them." if body["model"] == "analyst" else f"({'AB'[index % 2]})"
+
+    bodies = start(tmp_path, generator1, "--dataset", path, "--rollouts", 4, reply=reply)
+    analyst = [body["messages"][-1]["content"] for body in bodies if body["model"] == "analyst"]
+    assert any("Right answer: (B) pear 1\n" in text for text in analyst)
+    library = json.loads((tmp_path / "experiences/generator_1_experiences.json").read_text())
+    assert {one["category"] for one in library} == {"answers"}
+    cases = [one["content"] for one in library if one.get("kind") == "case"]
+    assert len(cases) == 8
+    assert any(text.endswith('(B) pear 1", the answer is (B) pear 1.') for text in cases)
+
+
 def test_how_answers_are_compared_can_be_set(tmp_path, capsys):
     start(tmp_path, generator1, "--dataset", mails(tmp_path, 6), "--compare", "contains", "--tau", 9)
     assert "compared as texts that the answer has to contain" in capsys.readouterr().out

@@ -210,15 +210,14 @@ class ExperienceExtractor:
         return await self._analyst.propose_instruction(task_named(step.problem.task), misses, state.instructions)
 
     def _others(self, step: Step, group: ScoredGroup, state: LibraryState) -> list[Miss]:
-        """Other problems with the same mistake, for every eighth problem; without such ones it is asked about alone."""
+        """The nearest other problems with the same mistake, for every eighth problem; without such ones, with any."""
         miss = _miss(step, group)
         if step.number % _SEVERAL_EVERY or miss is None or not self._on_trial:
             return []
         latest = {one.problem_id: one for one in state.misses if one.problem_id != step.problem.id}
         same = [one for one in latest.values() if (one.truth, one.wrong) == (miss.truth, miss.wrong)]
-        if same:
-            return same[:_SEVERAL]
-        return NearestTexts([*latest.values()], lambda one: one.text).most_similar(step.problem.text, _SEVERAL)
+        nearest = NearestTexts(same or [*latest.values()], lambda one: one.text)
+        return nearest.most_similar(step.problem.text, _SEVERAL)
 
     def record(self, step: Step, group: ScoredGroup, proposal: Proposal | None) -> StepResult:
         """Record the step and add the valid experiences of its proposal to the library."""

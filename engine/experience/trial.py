@@ -18,8 +18,8 @@ HALVES: tuple[Half, Half] = ("A", "B")
 
 NOTEWORTHY = 0.005
 """The least effect, as a share of right answers, with which an experience is used and said to help."""
-MAX_PER_FAMILY = 10
-"""Experiences on trial of one category that come from problems like each other. More of them than fit into a prompt
+MAX_PER_KIND = 10
+"""Lessons on trial of one category that come from problems of one kind. More of them than fit into a prompt
 share the differences of their problems, so that none is measured well."""
 UPDATED_EVERY = 25
 """Groups after which the pooled variance is estimated again and experiences are retired."""

@@ -160,6 +160,16 @@ def test_values_of_parquet_become_texts_and_classes_have_names(tmp_path):
     assert file.class_names == {"label": ("no", "yes")}
 
 
+def put_on_hub(monkeypatch, rows):
+    """Every dataset of the hub has these rows."""
+    module = ModuleType("datasets")
+    module.get_dataset_config_names = lambda repository: ["default"]
+    module.get_dataset_split_names = lambda repository, config: ["train"]
+    module.load_dataset = lambda *arguments, **options: rows
+    monkeypatch.setitem(sys.modules, "datasets", module)
+    monkeypatch.setattr(hub, "_use_the_cache_if_offline", lambda: None)
+
+
 def test_the_hub_gives_the_names_of_classes_and_plain_values(monkeypatch):
     datasets = pytest.importorskip("datasets")
     features = datasets.Features(
@@ -168,12 +178,7 @@ def test_the_hub_gives_the_names_of_classes_and_plain_values(monkeypatch):
     )  # fmt: skip
     row = {"text": "Q", "label": 1, "when": datetime.date(2026, 1, 2), "picture": None}
     rows = datasets.Dataset.from_list([row], features=features)
-    module = ModuleType("datasets")
-    module.get_dataset_config_names = lambda repository: ["default"]
-    module.get_dataset_split_names = lambda repository, config: ["train"]
-    module.load_dataset = lambda *arguments, **options: rows
-    monkeypatch.setitem(sys.modules, "datasets", module)
-    monkeypatch.setattr(hub, "_use_the_cache_if_offline", lambda: None)
+    put_on_hub(monkeypatch, rows)
     source, found, class_names = hub.rows_of_hub(hub.hub_name("owner/name"))
     assert source == "owner/name:train (Hugging Face hub)"
     assert list(found) == [{"text": "Q", "label": 1, "when": "2026-01-02"}]
@@ -185,12 +190,7 @@ def test_the_hub_gives_the_bytes_of_images_to_commands_that_show_them(monkeypatc
     features = datasets.Features(text=datasets.Value("string"), image=datasets.Image(), map=datasets.Image())
     stored = {"bytes": b"\x89PNG\r\n\x1a\n", "path": "a.png"}
     rows = datasets.Dataset.from_list([{"text": "Q", "image": stored, "map": stored}], features=features)
-    module = ModuleType("datasets")
-    module.get_dataset_config_names = lambda repository: ["default"]
-    module.get_dataset_split_names = lambda repository, config: ["train"]
-    module.load_dataset = lambda *arguments, **options: rows
-    monkeypatch.setitem(sys.modules, "datasets", module)
-    monkeypatch.setattr(hub, "_use_the_cache_if_offline", lambda: None)
+    put_on_hub(monkeypatch, rows)
     for images, more in ((True, {"image": stored}), (False, {})):
         _, found, _ = hub.rows_of_hub(hub.hub_name("owner/name"), images=images)
         assert list(found) == [{"text": "Q", **more}]

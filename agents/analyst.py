@@ -56,14 +56,12 @@ class Attempt:
 class Proposal:
     """A lesson, None if the attempts teach nothing, or a fault.
 
-    After an ``infra_fault`` the step is repeated, after others it ends without change. ``others`` are the further
-    problems that were read.
+    After an ``infra_fault`` the step is repeated, after others it ends without change.
     """
 
     lesson: str | None = None
     outcome: Outcome = Outcome.OK
     fault: Fault | None = None
-    others: Sequence[Miss] = ()
     instruction: Instruction | None = None
 
 
@@ -108,7 +106,6 @@ class ExperienceAnalyst:
         problem: Problem,
         attempts: Sequence[Attempt],
         objection: Callable[[str], str | None] = lambda lesson: None,
-        others: Sequence[Miss] = (),
         sample_index: int = 0,
     ) -> Proposal:
         """Ask for a lesson that follows from a group.
@@ -117,7 +114,6 @@ class ExperienceAnalyst:
             problem: the problem of the group.
             attempts: the members of the group. One of the best and up to two others are shown.
             objection: why a lesson cannot be used and would be better in other words; it is asked for once more then.
-            others: other problems that were answered wrongly in the same way.
             sample_index: of the reply. A stored reply to an equal request is another sample only with another index.
         """
         task, learner = task_named(problem.task), self.learner
@@ -133,7 +129,6 @@ class ExperienceAnalyst:
                 problem=problem.text,
                 ground_truth=teaching.answer if teaching.is_choice and teaching.answer else task.truth(problem),
                 attempts=shown,
-                others=list(others),
             ),
             sampling=Sampling(temperature=self.temperature, max_tokens=self.max_tokens, seed=self.seed),
             purpose="analysis",

@@ -11,7 +11,7 @@ from engine.tasks.registry import known_tasks
 from prompts import PromptTemplate
 
 _EXTRACTION = {"problem", "ground_truth", "attempts"}
-_OPTIONAL = {"learner", "max_words", "asked_for", "others", "experiences"}
+_OPTIONAL = {"learner", "max_words", "asked_for", "experiences"}
 """What the analyst is told too; a model that was trained on a prompt may do without. ``experiences`` stand only in
 prompts that the pocket model was trained with."""
 _VARIABLES = {

@@ -530,7 +530,7 @@ class Experience(Record):
 class Operation(Record):
     """A change of a library.
 
-    An analyst proposes ``add`` (content, category; ``sources``: further problems that the lesson was learned from), and
+    An analyst proposes ``add`` (content, category; ``sources``: the problems that an instruction was learned from), and
     each solved problem is one (kind ``case``). A trial decides on ``retire`` (id), and a person on ``pin``, ``unpin``,
     ``forbid`` and ``remove`` (id).
     """

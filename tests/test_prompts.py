@@ -7,7 +7,6 @@ from agents.analyst import Attempt
 from agents.generator import generator_messages, prompt_hash
 from agents.templates import role_template
 from engine.errors import TemplateError
-from engine.experience.events import Miss
 from engine.records import Experience, Problem
 from engine.tasks.registry import task_named
 from prompts import PromptTemplate, experience_block
@@ -129,7 +128,6 @@ def user_message(name, style="full", task="math", text="scaffold", answer="7"):
         },
         "generator_experience_extraction": {
             "learner": "", "max_words": 25, "asked_for": "says what to check", "ground_truth": "12",
-            "others": [Miss(problem_id="q", text="How many?", truth="3", wrong=answer)],
             "attempts": [attempt(text, answer, answer)] * 2,
         },
         "judge": {"scaffold": text},

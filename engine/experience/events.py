@@ -81,7 +81,7 @@ class GroupTrial(Record):
 
 
 class Miss(Record):
-    """A problem with a wrong answer, shortened: what the analyst reads of it when another problem is like it."""
+    """A problem with a wrong answer, shortened: what an instruction is learned from."""
 
     problem_id: str
     text: str
@@ -102,7 +102,8 @@ class StepEvent(Event):
         operations, refused: what was learned and retired, and what was proposed and not applied.
         trial: what the group measures; None: nothing.
         asked: whether the analyst was asked, in a run with trials.
-        miss: the problem and its most frequent wrong answer, where rewards differ and both answers are short.
+        miss: the problem and its most frequent wrong answer, in a run with instructions, where rewards differ and both
+            answers are short.
     """
 
     event: Literal["step"] = "step"

@@ -279,7 +279,7 @@ def with_operations(
 
 
 def _further_evidence(state: LibraryState, operation: Operation) -> list[Evidence]:
-    """The other problems that a lesson was learned from."""
+    """The problems that an instruction was learned from."""
     texts = {miss.problem_id: miss.text for miss in state.misses if miss.problem_id in operation.sources}
     return [Evidence(problem_id=name, problem_text=texts.get(name, "")) for name in operation.sources]
 

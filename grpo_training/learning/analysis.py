@@ -17,7 +17,7 @@ from engine.experience.library import ExperienceLibrary
 from engine.experience.log import StepResult
 from engine.experience.proposals import MAX_CASES, MAX_INSTRUCTIONS, MENDABLE
 from engine.experience.retirement import cases_may_help
-from engine.experience.similarity import NearestTexts, ProblemKinds
+from engine.experience.similarity import ProblemKinds
 from engine.experience.state import LibraryState
 from engine.experience.text_checks import LeakCheck, holds_answer
 from engine.experience.trial import MAX_PER_KIND
@@ -30,8 +30,6 @@ from grpo_training.cli.terminal_text import counted
 from grpo_training.learning.scored_groups import ScoredGroup, Step
 from grpo_training.learning.settings import ExtractionSettings
 
-_SEVERAL_EVERY, _SEVERAL = 8, 4
-"""For every eighth problem the analyst reads up to four other problems too whose answers were wrong in the same way."""
 _INSTRUCTION_EVERY, _FEWEST_MISSES, _MOST_MISSES = 16, 4, 8
 """For every sixteenth problem the analyst is asked for an instruction too, with the last wrong answers."""
 _MISS_CHARACTERS, _LONGEST_ANSWER = 300, 100
@@ -184,22 +182,21 @@ class ExperienceExtractor:
         """
         if not group.stats.triggered or self.recorded(step) or self.why_not_asked(step, group, state):
             return None
-        others = await asyncio.to_thread(self._others, step, group, state)
 
         def objection(lesson: str) -> str | None:
             """Why the library would refuse a lesson that can be mended, in the state of the prompts."""
-            refusal = self.library.objection(state, _addition(lesson, step), step.problem, _leak_check(others))
+            refusal = self.library.objection(state, _addition(lesson, step), step.problem, _leak_check())
             return refusal.message if refusal is not None and refusal.reason in MENDABLE else None
 
         # The same attempts may be made again in a later pass, and then teach something else.
         sample_index = step.epoch if self._analyst.temperature else 0
         proposal, instruction = await asyncio.gather(
-            self._analyst.propose(step.problem, group.attempts, objection, others, sample_index),
+            self._analyst.propose(step.problem, group.attempts, objection, sample_index),
             self._instruction(step, state),
         )
         if isinstance(instruction, Fault):
             return Proposal(outcome=Outcome.INFRA_FAULT, fault=instruction)
-        return replace(proposal, others=others, instruction=instruction)
+        return replace(proposal, instruction=instruction)
 
     async def _instruction(self, step: Step, state: LibraryState) -> Instruction | Fault | None:
         """An instruction that the analyst proposes, for every sixteenth problem while there is place for one."""
@@ -208,16 +205,6 @@ class ExperienceExtractor:
         if not is_due or (len(state.instructions) >= MAX_INSTRUCTIONS and not state.least_promising("instruction")):
             return None
         return await self._analyst.propose_instruction(task_named(step.problem.task), misses, state.instructions)
-
-    def _others(self, step: Step, group: ScoredGroup, state: LibraryState) -> list[Miss]:
-        """The nearest other problems with the same mistake, for every eighth problem; without such ones, with any."""
-        miss = _miss(step, group)
-        if step.number % _SEVERAL_EVERY or miss is None or not self._on_trial:
-            return []
-        latest = {one.problem_id: one for one in state.misses if one.problem_id != step.problem.id}
-        same = [one for one in latest.values() if (one.truth, one.wrong) == (miss.truth, miss.wrong)]
-        nearest = NearestTexts(same or [*latest.values()], lambda one: one.text)
-        return nearest.most_similar(step.problem.text, _SEVERAL)
 
     def record(self, step: Step, group: ScoredGroup, proposal: Proposal | None) -> StepResult:
         """Record the step and add the valid experiences of its proposal to the library."""
@@ -236,29 +223,27 @@ class ExperienceExtractor:
             std=group.stats.std,
             trial=self._trial(step, group) if self._on_trial else None,
             asked=self._on_trial and proposal is not None,
-            miss=_miss(step, group) if self._on_trial and group.stats.triggered else None,
+            miss=_miss(step, group) if self._makes_instructions and group.stats.triggered else None,
         )
-        others = () if proposal is None else proposal.others
         additions = []
         if proposal is not None and proposal.lesson is not None:
-            sources = {"sources": [miss.problem_id for miss in others]}
-            additions.append(_addition(proposal.lesson, step).model_copy(update=sources))
+            additions.append(_addition(proposal.lesson, step))
         if (
             self._makes_cases
             and cases_may_help(self.library.state.trials)
             and group.figures.correct < group.figures.size
         ):
             additions += self._case(step, group)
-        read = list(others)
+        misses: Sequence[Miss] = ()
         if proposal is not None and proposal.instruction is not None:
-            sources = {"sources": [miss.problem_id for miss in proposal.instruction.misses]}
+            misses = proposal.instruction.misses
+            sources = {"sources": [miss.problem_id for miss in misses]}
             additions.append(_addition(proposal.instruction.text, step, "instruction").model_copy(update=sources))
-            read += proposal.instruction.misses
         return self.library.commit_step(
             event,
             additions,
             step.problem,
-            _leak_check(read),
+            _leak_check(misses),
             on_trial=self._on_trial,
             keeps_problem=self._start.choice is not None,
         )
@@ -347,8 +332,8 @@ def step_named(content: str, steps: Sequence[str]) -> str:
     return steps[-1]
 
 
-def _leak_check(others: Sequence[Miss]) -> LeakCheck:
-    """Whether a lesson gives away the answer of its problem, or of one of the others that the analyst has read."""
+def _leak_check(misses: Sequence[Miss] = ()) -> LeakCheck:
+    """Whether a text gives away the answer of its problem, or of one of those that an instruction was learned from."""
 
     def leaks(content: str, problem: Problem) -> bool:
         task = task_named(problem.task)
@@ -356,7 +341,7 @@ def _leak_check(others: Sequence[Miss]) -> LeakCheck:
             return True
         own = task.teaching(problem).answer  # a label may be named: it is no answer of one problem alone
         is_secret = own is not None and task.leaks_answer(f"The answer is {own}.", problem)
-        return is_secret and any(holds_answer(content, miss.truth) for miss in others)
+        return is_secret and any(holds_answer(content, miss.truth) for miss in misses)
 
     return leaks
 

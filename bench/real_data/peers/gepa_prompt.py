@@ -1,4 +1,7 @@
-"""The package ``gepa`` improves the instructions of our prompt; the same model reflects. See ``order.py``."""
+"""The package ``gepa`` improves the instructions of our prompt; the same model reflects. See ``order.py``.
+
+The option ``minutes`` ends it after this time, with the best instructions so far.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from typing import Any
 
 import gepa
 from gepa import EvaluationBatch, GEPAAdapter
+from gepa.utils import TimeoutStopCondition
 from order import ORDER, Problem, chat, each, finish, halves, is_right  # type: ignore[import-not-found]  # beside this script
 
 
@@ -40,6 +44,8 @@ class Adapter(GEPAAdapter):  # type: ignore[misc] # the package is not typed
 
 def main() -> None:
     train, held = halves()
+    options = dict(ORDER["options"])
+    minutes = options.pop("minutes", None)
     result = gepa.optimize(
         seed_candidate={"instructions": ORDER["system"]},
         trainset=train,
@@ -47,8 +53,9 @@ def main() -> None:
         adapter=Adapter(),
         reflection_lm=lambda prompt: chat("learn", "reflection", [{"role": "user", "content": str(prompt)}]),
         max_metric_calls=ORDER["rollouts"],
+        stop_callbacks=None if minutes is None else [TimeoutStopCondition(60 * minutes)],
         seed=ORDER["seed"],
-        **ORDER["options"],
+        **options,
     )
     best = result.best_candidate["instructions"]
     print(best)

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import re
 import statistics
 
 import numpy as np
@@ -442,25 +441,3 @@ def test_a_lesson_that_stays_too_long_is_refused_also_where_experiences_are_not_
     assert {len(body["messages"]) for body in world.analyst_bodies} == {2, 4}
     refused = [one.event.refused for one in ExperienceLibrary(world.path).history() if one.event.event == "step"]
     assert {one.reason for step in refused for one in step} == {"too_many_words"}
-
-
-def test_a_lesson_from_several_problems_holds_the_answer_of_none_of_them(tmp_path, capsys):
-    world = World(tmp_path, contents=())
-    rows = [{"id": f"p{n}", "problem": f"{n}: crates of four?", "answer": str(1200 + 3 * n)} for n in range(24)]
-    (world.folder / "problems.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-    def reply(body, index):
-        number = int(re.search(r"(\d+): crates", body["messages"][1]["content"].rpartition("Problem:")[2])[1])
-        return scaffold(1200 + 3 * number if index % 2 else 15)
-
-    read = []
-
-    def analyst(body, index):
-        others = re.findall(r"Right answer: (\d+)\. Wrong answer: 15\.", prompt(body))
-        read.extend(others)
-        return with_lesson(f"When crates come in rows, {others[0]} is far too many.") if others else NO_LESSON
-
-    world.learn("--window", 1, reply=reply, analyst=analyst)
-    assert len(set(read)) >= 4
-    assert not any("too many" in one["content"] for one in world.library().values())
-    assert "The text holds the answer of its problem" in capsys.readouterr().out

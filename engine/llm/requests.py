@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from engine.api_manager import Endpoint
@@ -87,9 +88,7 @@ def _chat_body(
         "max_completion_tokens" if "max_tokens" in left_out else "max_tokens": sampling.max_tokens,
         "n": count if count > 1 else None,
         "seed": seed,
-        "response_format": None
-        if request.json_schema is None
-        else {"type": "json_schema", "json_schema": {"name": "reply", "schema": request.json_schema}},
+        "response_format": None if request.json_schema is None else response_format(request.json_schema),
         "logprobs": sampling.logprobs or None,
         "return_token_ids": sampling.logprobs or None,
     }
@@ -105,6 +104,11 @@ def given_answer(request: ChatRequest) -> str:
     """The answer whose log-probs are asked for: a last message of the assistant; empty if there is none."""
     last = request.messages[-1]
     return last.content if last.role == "assistant" else ""
+
+
+def response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """What a chat request says of a reply that fits a JSON schema."""
+    return {"type": "json_schema", "json_schema": {"name": "reply", "schema": schema}}
 
 
 def wire_messages(request: ChatRequest, *, merges_system: bool = False) -> list[dict[str, Any]]:

@@ -41,6 +41,7 @@ class Result(Record):
         example: a problem of the dataset without its text; its answer tells how answers are written, such as labels.
         is_static: whether all prompts have the same experiences, so that ``messages.json`` is what was tested.
         temperature: with which the prompt was tested.
+        response_format: the form of replies that was asked for; None if none was, or if the endpoint takes none.
         tokens, cost_usd: of the run so far; the cost is None if the prices are not known.
         remark: how many problems were asked with other instructions than those of this prompt; empty if none were.
     """
@@ -57,6 +58,7 @@ class Result(Record):
     example: Problem
     is_static: bool = True
     temperature: float | None = None
+    response_format: dict[str, Any] | None = None
     tokens: int = Field(0, ge=0)
     cost_usd: float | None = None
     remark: str = ""

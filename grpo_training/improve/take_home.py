@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agents.generator import generator_messages
-from engine.abilities import ReadsQuestions
+from engine.abilities import ReadsQuestions, schema_of
 from engine.api_manager import GENERATORS
 from engine.errors import InputError, MissingInputError, ScaffoldError
 from engine.experience.choice import lessons_of
 from engine.experience.events import ChoiceRecord, GateEvent
 from engine.experience.library import ExperienceLibrary
+from engine.llm.requests import response_format
 from engine.records import Experience, Problem, RolloutGroup
 from engine.storage.append_log import replace_file
 from engine.storage.rollout_store import read
@@ -102,7 +103,10 @@ class Home:
         settings = self.settings
         common, remark = _common_kind(self.plan.learned_from, settings.prompts)
         choice, experiences = library.state.choice, library.state.helpful
-        tokens, cost_usd = _spent(journal_path(settings))
+        journal = journal_path(settings)
+        tokens, cost_usd = _spent(journal)
+        schema = schema_of(task_named(common.task), common)
+        form = None if schema is None else response_format(schema)
         result = Result(
             sentence=found,
             verdict=verdict,
@@ -115,7 +119,8 @@ class Home:
             choice=choice,
             example=common.model_copy(update={"id": "question", "text": "", "meta": {}}),
             is_static=_is_static(choice, experiences),
-            temperature=settings.temperature if _takes_temperature(journal_path(settings), self.model) else None,
+            temperature=settings.temperature if _takes(journal, self.model, "temperature") else None,
+            response_format=form if _takes(journal, self.model, "response_format") else None,
             tokens=tokens,
             cost_usd=cost_usd,
             remark=remark,
@@ -146,11 +151,11 @@ def _none_was_right(cache: Path) -> str:
     )
 
 
-def _takes_temperature(journal: Path, model: str) -> bool:
-    """Whether a model has not refused a temperature in a run."""
-    query = "SELECT COUNT(*) FROM abilities, json_each(facts, '$.dropped') WHERE model = ? AND value = 'temperature'"
+def _takes(journal: Path, model: str, field: str) -> bool:
+    """Whether a model has not refused a field of requests in a run."""
+    query = "SELECT COUNT(*) FROM abilities, json_each(facts, '$.dropped') WHERE model = ? AND value = ?"
     with closing(sqlite3.connect(f"file:{journal}?mode=ro", uri=True)) as connection:
-        return bool(connection.execute(query, (model,)).fetchone() == (0,))
+        return bool(connection.execute(query, (model, field)).fetchone() == (0,))
 
 
 def _spent(journal: Path) -> tuple[int, float | None]:
@@ -239,7 +244,8 @@ def write_improved(folder: Path, result: Result, experiences: Sequence[Experienc
 def _readme(improved: Improved, folder: Path) -> str:
     place, result = shown_path(folder), improved.result
     is_tested = result.gate is not None and result.temperature is not None
-    temperature = "" if result.temperature is None else f", temperature={result.temperature:g}"
+    given = "" if result.temperature is None else f", temperature={result.temperature:g}"
+    given += "" if result.response_format is None else ", response_format=improved.result.response_format"
     tested_at = (
         f" Tested at temperature {result.temperature:g}; another one may have another result." if is_tested else ""
     )
@@ -269,7 +275,7 @@ from openai import OpenAI
 improved = Improved.load("{place}")
 client = OpenAI()  # base_url="http://..." for another server
 messages = improved.messages("...")
-reply = client.chat.completions.create(model="{result.model}", messages=messages{temperature})
+reply = client.chat.completions.create(model="{result.model}", messages=messages{given})
 print(improved.answer(reply.choices[0].message.content))
 ```
 

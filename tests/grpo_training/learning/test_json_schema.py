@@ -27,6 +27,7 @@ SCHEMA = {
     "properties": {"reasoning": {"type": "string"}, "answer": {"type": "string"}},
     "required": ["reasoning", "answer"],
 }
+REFUSAL = {"error": {"message": "Unsupported parameter: 'response_format'.", "param": "response_format"}}
 COLLECT = ("--rollouts", 2, "--learn", "none")
 
 
@@ -80,8 +81,7 @@ def test_the_schema_is_in_the_request_and_in_the_prompt_and_the_answer_is_its_pr
 
 def test_a_server_that_refuses_schemas_has_it_in_the_prompt(tmp_path):
     def refuse(body):
-        named = {"error": {"message": "Unsupported parameter: 'response_format'.", "param": "response_format"}}
-        return (400, named) if "response_format" in body else None
+        return (400, REFUSAL) if "response_format" in body else None
 
     path, app = mails(tmp_path, 3), chat_app(in_objects, refuse=refuse)
     with serve_in_thread(app) as url:
@@ -126,6 +126,23 @@ def test_evaluate_compare_gate_and_improve_send_the_schema(tmp_path, capsys):
     improved = Improved.load(tmp_path / "runs/mails/improved")
     assert json.dumps(SCHEMA) in improved.messages("Mail 99: where is it?")[0]["content"]
     assert improved.answer('{"reasoning": "It is not here.", "answer": "Shipping"}') == "shipping"
+    assert [improved.result.response_format] == forms
+    assert (
+        "response_format=improved.result.response_format)" in (tmp_path / "runs/mails/improved/README.md").read_text()
+    )
+
+
+def test_a_form_that_the_server_does_not_take_is_not_taken_home(tmp_path):
+    def refuse(body):
+        return (400, REFUSAL) if "response_format" in body else None
+
+    mails(tmp_path, 12)
+    app = chat_app(in_objects, refuse=refuse)
+    with serve_in_thread(app) as url:
+        flags = ("--base-url", url, "--model", "m", "--dataset", "./mails.csv", "--json-schema", "schema.json")
+        improve([*flags, "--run", "mails", "--epochs", "1", "--samples", "2", "--cases", "0"])
+    assert Improved.load(tmp_path / "runs/mails/improved").result.response_format is None
+    assert "response_format" not in (tmp_path / "runs/mails/improved/README.md").read_text()
 
 
 def problems(tmp_path, rows, schema, **given):

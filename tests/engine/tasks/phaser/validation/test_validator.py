@@ -246,7 +246,8 @@ def test_a_picture_counts_that_a_person_can_see(validator, hide, shows):
 
 
 def test_effects_run_in_webgl(validator):
-    code = STARTS.replace("'Hello')", "'Hello').postFX.addGlow(0xff0000)")
+    small = STARTS.replace("{ scene", "{ width: 80, height: 60, scene")  # the processor draws what a GPU would
+    code = small.replace("'Hello')", "'Hello').postFX.addGlow(0xff0000)")
     report = _validate(validator, code, frames=5).runtime
     assert (report.outcome, report.observed.renderer) == (RuntimeOutcome.OK, "webgl"), report.message
 

@@ -18,9 +18,11 @@ HALVES: tuple[Half, Half] = ("A", "B")
 
 NOTEWORTHY = 0.005
 """The least effect, as a share of right answers, with which an experience is used and said to help."""
-MAX_PER_KIND = 10
-"""Lessons on trial of one category that come from problems of one kind. More of them than fit into a prompt
+MAX_UNMEASURED = 10
+"""Lessons of one category, from problems of one kind, that are hardly measured yet. More of them than fit into a prompt
 share the differences of their problems, so that none is measured well."""
+_MEASURED_WEIGHT = 12
+"""The weight of the differences from which on a lesson is measured."""
 UPDATED_EVERY = 25
 """Groups after which the pooled variance is estimated again and experiences are retired."""
 
@@ -115,6 +117,11 @@ class Trial:
     def mean(self) -> float | None:
         """The estimated effect on problems like those that it was learned from; None if nothing was measured."""
         return self.total / self.weight if self.weight else None
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether further lessons may take a share of its problems."""
+        return self.weight >= _MEASURED_WEIGHT
 
     @property
     def deviations(self) -> float:
@@ -222,6 +229,10 @@ class Trials:
         if one.kind == "case" and self.cases.differences:
             trial = replace(trial, prior_effect=round(belief(self.cases, self.variance).effect, 6))
         return belief(trial, self.variance)
+
+    def is_measured(self, experience_id: str) -> bool:
+        """Whether an experience is measured; see :attr:`Trial.is_measured`."""
+        return self.by_id.get(experience_id, Trial()).is_measured
 
     def figures(self, experience_id: str) -> TrialFigures | None:
         """The figures of an experience for files and pages; None if it was never measured."""

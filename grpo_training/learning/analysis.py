@@ -20,7 +20,7 @@ from engine.experience.retirement import cases_may_help
 from engine.experience.similarity import ProblemKinds
 from engine.experience.state import LibraryState
 from engine.experience.text_checks import LeakCheck, holds_answer
-from engine.experience.trial import MAX_PER_KIND
+from engine.experience.trial import MAX_UNMEASURED
 from engine.llm.client import LLMClient
 from engine.reading.model_text import as_one_line, without_control_characters
 from engine.records import ExperienceKind, Fault, Operation, Outcome, Problem
@@ -140,10 +140,10 @@ class ExperienceExtractor:
             return f"the library is full{may_help}: the analyst is not asked"
         if not self._on_trial:
             return ""
-        if self._on_trial_of_kind(step.problem, state) >= MAX_PER_KIND:
+        if self._unmeasured_of_kind(step.problem, state) >= MAX_UNMEASURED:
             return (
-                f"{MAX_PER_KIND} experiences from problems like each other are on trial: the analyst is not asked "
-                "about more of these problems until some are retired"
+                f"{MAX_UNMEASURED} experiences from problems like each other are hardly measured: the analyst is not "
+                "asked about more of these problems until they are"
             )
         if state.unused_replies >= _PATIENCE and step.number % _ASKED_EVERY:
             return (
@@ -152,10 +152,11 @@ class ExperienceExtractor:
             )
         return ""
 
-    def _on_trial_of_kind(self, problem: Problem, state: LibraryState) -> int:
-        """The largest number of lessons of one category that come from problems like this one."""
+    def _unmeasured_of_kind(self, problem: Problem, state: LibraryState) -> int:
+        """The largest number of hardly measured lessons of one category that come from problems like this one."""
         kinds = self._kinds
-        alike = (one for one in state.lessons if kinds is None or kinds.is_of_kind(problem, one))
+        unmeasured = (one for one in state.lessons if not state.trials.is_measured(one.id))
+        alike = (one for one in unmeasured if kinds is None or kinds.is_of_kind(problem, one))
         return max(Counter(one.category for one in alike).values(), default=0)
 
     def recorded(self, step: Step) -> StepResult | None:

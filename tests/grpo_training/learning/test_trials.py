@@ -11,6 +11,8 @@ from engine.errors import InputError
 from engine.experience.choice import LearnedExperiences
 from engine.experience.library import ExperienceLibrary
 from engine.experience.similarity import ProblemKinds
+from engine.experience.state import EMPTY, reduce
+from engine.experience.trial import Trial
 from engine.records import Problem
 from grpo_training import critic, generator1
 from grpo_training.experiences.__main__ import main as experiences
@@ -311,16 +313,22 @@ def test_a_full_library_asks_no_more(tmp_path):
     assert world.analyst_bodies == []
 
 
-def test_ten_experiences_from_problems_like_each_other_are_enough(tmp_path, capsys):
-    """More would share the measurements of these problems. A retired one makes room for another."""
+def test_ten_hardly_measured_experiences_from_problems_like_each_other_are_enough(tmp_path, capsys):
+    """More would share the measurements of these problems. One that is measured or retired makes room for another."""
     world = World(tmp_path, problems=60, contents=())
     world.learn("--window", "1", analyst=adds)
-    state = world.state()
-    live = [one for one in state.texts if one.source_problem]
-    retired = [one for one in state.retired if one.source_problem]
-    assert len(live) == 10
-    assert len(world.analyst_bodies) == 10 + len(retired) < sum(group["stats"]["triggered"] for group in world.groups())
-    assert "10 experiences from problems like each other are on trial" in " ".join(capsys.readouterr().out.split())
+    state = EMPTY
+    for entry in ExperienceLibrary(world.path).history():
+        event = entry.event
+        written = [one for one in state.lessons if one.source_problem]  # the other three have another category
+        unmeasured = [one for one in written if state.trials.by_id.get(one.id, Trial()).weight < 12]
+        assert len(unmeasured) <= 10
+        if event.event == "step" and event.std:
+            assert event.asked == (len(unmeasured) < 10)
+        state = reduce(state, event)
+    assert len(written) > 10
+    said = " ".join(capsys.readouterr().out.split())
+    assert "10 experiences from problems like each other are hardly measured: the analyst is not asked" in said
 
 
 def test_a_run_without_trials_is_not_continued_with_them(tmp_path):

@@ -119,11 +119,6 @@ class Trial:
         return self.total / self.weight if self.weight else None
 
     @property
-    def is_measured(self) -> bool:
-        """Whether further lessons may take a share of its problems."""
-        return self.weight >= _MEASURED_WEIGHT
-
-    @property
     def deviations(self) -> float:
         """The sum of the squared deviations of the differences from their estimates."""
         return max(self.squares - self.total**2 / self.weight, 0.0) if self.weight else self.squares
@@ -231,8 +226,8 @@ class Trials:
         return belief(trial, self.variance)
 
     def is_measured(self, experience_id: str) -> bool:
-        """Whether an experience is measured; see :attr:`Trial.is_measured`."""
-        return self.by_id.get(experience_id, Trial()).is_measured
+        """Whether so much is known of an experience that further ones may take a share of its problems."""
+        return self.by_id.get(experience_id, Trial()).weight >= _MEASURED_WEIGHT
 
     def figures(self, experience_id: str) -> TrialFigures | None:
         """The figures of an experience for files and pages; None if it was never measured."""

@@ -12,9 +12,7 @@ from engine.statistics.group_sequential import LOOKS
 from grpo_training.runs.problems import without_duplicates
 
 FEW = 100
-"""Below so many problems each is answered more often."""
-_HOLDS_OUT_FROM = 200
-"""Below so many problems none is held out: a quarter of them would be too few to show a usual gain."""
+"""Below so many problems each is answered more often, and none is held out."""
 _PARTS = 4
 """One part of so many is held out."""
 _MOST_HELD_OUT = 400
@@ -24,7 +22,7 @@ _MOST_HELD_OUT = 400
 def split(problems: Sequence[Problem], where: str) -> tuple[list[Problem], list[Problem]]:
     """The problems to learn from, and those of the gate after it.
 
-    Below 200 problems both are all of them: each is asked without the experiences that were learned from it.
+    Below :data:`FEW` problems both are all of them: each is asked without the experiences that were learned from it.
     Else a quarter is held out, by a hash of the id, so that further problems do not move any; of this quarter at most
     400 are asked. Of problems with the same text the first one is used.
 
@@ -33,7 +31,7 @@ def split(problems: Sequence[Problem], where: str) -> tuple[list[Problem], list[
     """
     problems = without_duplicates(problems)
     check_number(problems, where)
-    if len(problems) < _HOLDS_OUT_FROM:
+    if few(problems):
         return problems, list(problems)
     held_out = [problem for problem in problems if _part(problem.id) == 0]
     return [problem for problem in problems if _part(problem.id) != 0], drawn(held_out, _MOST_HELD_OUT)
@@ -48,7 +46,7 @@ def drawn(problems: Sequence[Problem], most: int | None) -> list[Problem]:
 
 
 def few(problems: Sequence[Problem]) -> bool:
-    """Whether there are so few problems that each is answered more often."""
+    """Whether there are too few problems to hold some out."""
     return len(problems) < FEW
 
 

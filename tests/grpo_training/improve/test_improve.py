@@ -123,10 +123,10 @@ def test_the_prompt_of_problems_of_several_kinds_is_that_of_the_most_common_one_
     assert "one of:" in (folder / "runs/mails-m/improved/prompt.txt").read_text()
 
 
-def test_from_200_problems_on_nothing_is_learned_from_those_of_the_test(folder, capsys):
+def test_from_100_problems_on_nothing_is_learned_from_those_of_the_test(folder, capsys):
     server = PlantedServer("label", 0.6)
-    write(folder / "mails.jsonl", server.rows(range(200)))
-    bodies = start(folder, server, "--epochs", 1, "--rollouts", 2)
+    write(folder / "mails.jsonl", server.rows(range(120)))
+    bodies = start(folder, server, "--epochs", 1)
     gate, said = result_of(folder)["gate"], capsys.readouterr().out
     assert gate["own"] == 0
     assert "held-out problems (" in said
@@ -134,7 +134,7 @@ def test_from_200_problems_on_nothing_is_learned_from_those_of_the_test(folder, 
     groups = (folder / "runs/mails-m/cache/generator_1_rollouts.jsonl").read_text().splitlines()
     learned_from = {json.loads(line)["problem_id"] for line in groups}
     asked = {f"case-{body['messages'][-1]['content'].rpartition('case ')[2].split()[0]}" for body in bodies}
-    assert 140 <= len(learned_from) <= 160
+    assert 80 <= len(learned_from) < 120
     assert len(asked - learned_from) >= gate["problems"]
 
 
@@ -146,7 +146,7 @@ def test_of_many_problems_some_are_learned_from_and_others_tested(folder, capsys
     assert re.search(r"400 of 1[45]\d\d problems are learned from \(--draw sets it\)", said)
     assert "Learning: 400 problems, 4 answers each in 2 passes" in said
     assert "Test: 400 problems from which nothing is learned" in said
-    write(folder / "mails.jsonl", server.rows(range(200)))
+    write(folder / "mails.jsonl", server.rows(range(120)))
     start(folder, server, "--draw", 20, "--epochs", 1)
     groups = (folder / "runs/mails-m/cache/generator_1_rollouts.jsonl").read_text().splitlines()
     assert len(groups) == 20

@@ -153,9 +153,12 @@ class ExperienceExtractor:
         return ""
 
     def _unmeasured_of_kind(self, problem: Problem, state: LibraryState) -> int:
-        """The largest number of hardly measured lessons of one category that come from problems like this one."""
-        kinds = self._kinds
-        unmeasured = (one for one in state.lessons if not state.trials.is_measured(one.id))
+        """The largest number of hardly measured lessons of one category that come from problems like this one.
+
+        Pinned ones are in both prompts, and take no share of the differences.
+        """
+        kinds, is_measured = self._kinds, state.trials.is_measured
+        unmeasured = (one for one in state.lessons if one.status != "pinned" and not is_measured(one.id))
         alike = (one for one in unmeasured if kinds is None or kinds.is_of_kind(problem, one))
         return max(Counter(one.category for one in alike).values(), default=0)
 

@@ -127,9 +127,8 @@ def test_evaluate_compare_gate_and_improve_send_the_schema(tmp_path, capsys):
     assert json.dumps(SCHEMA) in improved.messages("Mail 99: where is it?")[0]["content"]
     assert improved.answer('{"reasoning": "It is not here.", "answer": "Shipping"}') == "shipping"
     assert [improved.result.response_format] == forms
-    assert (
-        "response_format=improved.result.response_format)" in (tmp_path / "runs/mails/improved/README.md").read_text()
-    )
+    readme = (tmp_path / "runs/mails/improved/README.md").read_text()
+    assert "response_format=improved.result.response_format)" in readme
 
 
 def test_a_form_that_the_server_does_not_take_is_not_taken_home(tmp_path):

@@ -331,6 +331,18 @@ def test_ten_hardly_measured_experiences_from_problems_like_each_other_are_enoug
     assert "10 experiences from problems like each other are hardly measured: the analyst is not asked" in said
 
 
+def test_pinned_experiences_keep_no_others_from_being_learned(tmp_path):
+    world = World(tmp_path, problems=40, contents=())
+    world.learn("--window", "1", "--max-problems", "20", analyst=adds)
+    library = ExperienceLibrary(world.path)
+    written = [one.id for one in library.state.lessons if one.source_problem]
+    assert len(written) >= 10
+    for name in written:
+        mark(library, "pin", name)
+    world.learn("--window", "1", "--resume", analyst=adds)
+    assert len(world.analyst_bodies) >= 10
+
+
 def test_a_run_without_trials_is_not_continued_with_them(tmp_path):
     world = World(tmp_path, problems=6)
     world.learn("--learn", "add", "--max-problems", "4")

@@ -1,7 +1,8 @@
-"""Two programs: one searches passages before it answers, one has a calculator as a tool.
+"""Programs: one searches passages before it answers, two have a calculator: as a tool, and without tools.
 
 python -m grpo_training.improve --dataset claims.jsonl --program examples/programs.py:retrieve --model MODEL
 python -m grpo_training.improve --dataset sums.jsonl --program examples/programs.py:calculate --model MODEL
+python -m grpo_training.improve --dataset sums.jsonl --program examples/programs.py:compute --model MODEL
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _CALCULATOR = {
     "type": "function",
     "function": {
         "name": "calculate",
-        "description": "The value of an expression with numbers, + - * / and brackets.",
+        "description": "The value of an expression with numbers, + - * / ^ and brackets.",
         "parameters": {"type": "object", "properties": {"expression": {"type": "string"}}, "required": ["expression"]},
     },
 }
@@ -51,8 +52,20 @@ async def calculate(row: Mapping[str, Any], client: Any, prompts: Mapping[str, s
             return (message.content or "").strip().splitlines()[-1]
         messages.append(message.model_dump(exclude_none=True))
         for call in message.tool_calls:
-            messages.append({"role": "tool", "tool_call_id": call.id, "content": _value(call.function.arguments)})
+            messages.append({"role": "tool", "tool_call_id": call.id, "content": _called(call.function.arguments)})
     return "no answer"
+
+
+@program(prompts=["expression", "answer"])
+async def compute(row: Mapping[str, Any], client: Any, prompts: Mapping[str, str]) -> str:
+    """An expression, then an answer from its value; for models that were not trained to call tools."""
+    form = "Do not compute: write the calculation as one line with numbers, + - * / ^ and brackets."
+    said = await _said(client, f"{row['question']}\n{prompts['expression']}\n{form}")
+    expressions = re.findall(r"[0-9+\-*/^(). ]{3,}", re.sub("[$,]", "", said))
+    expression = max(expressions, key=len, default="").strip()
+    value = f"A calculator says: {expression} = {_value(expression)}"
+    asked = f"{row['question']}\n{prompts['answer']}\n{value}\nEnd with a line that has only the number."
+    return (await _said(client, asked)).strip().splitlines()[-1]
 
 
 async def _said(client: Any, text: str) -> str:
@@ -60,12 +73,21 @@ async def _said(client: Any, text: str) -> str:
     return str(reply.choices[0].message.content)
 
 
-def _value(arguments: str) -> str:
+def _called(arguments: str) -> str:
+    try:
+        return _value(str(json.loads(arguments)["expression"]))
+    except (ValueError, KeyError, TypeError) as error:
+        return f"error: {error}"
+
+
+def _value(expression: str) -> str:
     """What the calculator says; the expression was written by a model."""
     try:
-        expression = str(json.loads(arguments)["expression"])
-        if not re.fullmatch(r"[0-9+\-*/(). ]{1,200}", expression) or "**" in expression:
-            return "use numbers, + - * / and brackets only"
-        return str(eval(expression, {"__builtins__": {}}))
-    except (ValueError, KeyError, TypeError, SyntaxError, ArithmeticError) as error:
+        if not re.fullmatch(r"[0-9+\-*/^(). ]{1,200}", expression):
+            return "use numbers, + - * / ^ and brackets only"
+        floats = re.sub(
+            r"\d+\.?\d*|\.\d+", lambda number: str(float(number[0])), expression
+        )  # powers of which end soon
+        return f"{float(eval(floats.replace('^', '**'), {'__builtins__': {}})):.10g}"
+    except (ValueError, TypeError, SyntaxError, ArithmeticError) as error:
         return f"error: {error}"

@@ -17,10 +17,12 @@ from typing import Any
 import aiohttp
 
 from bench.real_data.data import Row, rows_of
+from bench.real_data.programs import Function
 from bench.real_data.proxy import LEARN, USE, Proxy, Spent
 from bench.real_data.settings import Arm, DataSet, Settings, Words
 from engine.records import Completion, Problem
 from engine.reward_evaluator import RewardEvaluator
+from engine.tasks.program.task import ProgramTask
 from engine.tasks.registry import task_named
 from grpo_training.cli.parsing import parse_settings
 from grpo_training.cli.settings import ROOT
@@ -97,7 +99,7 @@ async def run(job: Job, proxy: Proxy, data: Path) -> dict[str, Any]:
     job.folder.mkdir(parents=True, exist_ok=True)
     train, test, style = _problems(job, rows_of(job.dataset, data, job.seed))
     known = {problem.id: problem for problem in [*train, *test]}
-    proxy.begin(job.folder, lambda name, reply: is_right(known[name], reply))
+    proxy.begin(job.folder, lambda name, reply: is_right(known[name], reply), program_of(train[0]))
     (job.folder / f"{USE}.jsonl").unlink(missing_ok=True)  # of a test that was interrupted
     improved = _unimproved(train[0], style)
     if job.arm.peer:
@@ -128,6 +130,12 @@ def is_right(problem: Problem, reply: str) -> bool:
     task = task_named(problem.task)
     candidate = task.parse(Completion(text=reply), problem)
     return bool(RewardEvaluator().score(task, problem, candidate).is_correct)
+
+
+def program_of(problem: Problem) -> Function | None:
+    """The program that answers a problem; None if a prompt does."""
+    task = task_named(problem.task)
+    return task.function if isinstance(task, ProgramTask) else None
 
 
 def _problems(job: Job, rows: tuple[list[Row], list[Row]]) -> tuple[list[Problem], list[Problem], str]:
@@ -183,7 +191,8 @@ async def _learned(job: Job, proxy: Proxy) -> Improved:
 
 async def _asked(job: Job, proxy: Proxy, improved: Improved, test: Sequence[Problem]) -> Replies:
     """Replies to the problems of the test, one request for each."""
-    url = f"{proxy.address}/{USE}/generator/v1/chat/completions"
+    role = "generator" if program_of(test[0]) is None else "program"
+    url = f"{proxy.address}/{USE}/{role}/v1/chat/completions"
     body = {"model": job.settings.model, "temperature": job.settings.temperature, "max_tokens": job.dataset.max_tokens}
 
     async def reply(session: aiohttp.ClientSession, number: int, problem: Problem) -> str:
@@ -236,7 +245,7 @@ async def _peer(
         "samples": job.dataset.samples,
         "rollouts": _budget(job),
         "options": job.arm.options,
-        "system": systems.most_common(1)[0][0],
+        "system": systems.most_common(1)[0][0] if systems else "",
     }
     order.write_text(json.dumps(given | of_peer, ensure_ascii=False, indent=1), encoding="utf-8")
     script = Path(__file__).with_name("peers") / str(job.arm.peer)

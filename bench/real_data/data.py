@@ -26,7 +26,10 @@ def rows_of(dataset: DataSet, folder: Path, seed: int) -> tuple[list[Row], list[
         folder: of all data sets.
         seed: of the draw.
     """
-    files = [_read(folder / name) for name in dataset.files]
+    files = [
+        [{dataset.rename.get(key, key): value for key, value in row.items()} for row in _read(folder / name)]
+        for name in dataset.files
+    ]
     if dataset.nearest_labels:
         labels = nearest_labels({_answer(row) for row in files[0]}, dataset.nearest_labels)
         files = [[row for row in rows if _answer(row) in labels] for rows in files]

@@ -4,6 +4,7 @@ The path names who asks: ``/learn/generator/v1/chat/completions`` is an answer t
 ``/learn/reflection/...`` any other request of it; ``/use/...`` is the test. So tokens of our commands and of peers are
 counted in the same way, from the ``usage`` of the server. A line for each request is appended to ``learn.jsonl`` or
 ``use.jsonl`` in the folder of the job, so that a job that goes on later counts what it has asked before.
+``/learn/program/...`` and ``/use/program/...`` run the program of a data set, whose calls are answers to problems.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
+from bench.real_data.programs import Function, ProgramError, run_program
+
 LEARN, USE = "learn", "use"
 Score = Callable[[str, str], bool]
 """Whether a reply to the problem with an id is right."""
@@ -30,7 +33,7 @@ class Spent:
     """What a phase of a job has cost.
 
     Args:
-        rollouts: answers to problems.
+        rollouts: answers to problems; of a program, its calls.
         requests: of all kinds.
         prompt_tokens, completion_tokens: of all requests.
         seconds: from its first request to its last reply; of a job that was interrupted, the sum.
@@ -82,6 +85,7 @@ class Proxy:
         )
         app = web.Application(client_max_size=1 << 26)
         app.router.add_post("/score", self._scored)
+        app.router.add_post("/{phase:learn|use}/program/v1/chat/completions", self._ran)
         app.router.add_route("*", "/{phase:learn|use}/{role}/v1/{path:.*}", self._forward)
 
         async def close(_: web.Application) -> None:
@@ -93,9 +97,9 @@ class Proxy:
         await web.TCPSite(runner, "127.0.0.1", self._port, backlog=1024).start()
         return runner
 
-    def begin(self, folder: Path, score: Score) -> None:
-        """Count what is asked from now on for the job in a folder."""
-        self._folder, self._score, self._begun = folder, score, set[str]()
+    def begin(self, folder: Path, score: Score, program: Function | None) -> None:
+        """Count what is asked from now on for the job in a folder, of a program or of none."""
+        self._folder, self._score, self._program, self._begun = folder, score, program, set[str]()
 
     def _write(self, phase: str, line: dict[str, Any]) -> None:
         with (self._folder / f"{phase}.jsonl").open("a") as file:
@@ -121,6 +125,17 @@ class Proxy:
             line |= {"role": request.match_info["role"], "choices": len(made["choices"])}
             self._write(phase, line)
         return web.Response(status=reply.status, body=content, content_type=reply.content_type)
+
+    async def _ran(self, request: web.Request) -> web.Response:
+        """What the program returns, as the content of a reply."""
+        if self._program is None:
+            return web.Response(status=404, text="the data set has no program")
+        url = f"{self.address}/{request.match_info['phase']}/generator/v1/chat/completions"
+        try:
+            text = await run_program(self._program, self._session, url, await request.json())
+        except ProgramError as error:
+            return web.Response(status=502, text=str(error))
+        return web.json_response({"choices": [{"message": {"role": "assistant", "content": text}}]})
 
     async def _scored(self, request: web.Request) -> web.Response:
         """Whether a reply is right: by the same reading for all."""

@@ -27,6 +27,7 @@ class DataSet(_Part):
     nearest_labels: int | None = None
     by_label: bool = False
     decimals: int | None = None
+    rename: dict[str, str] = {}
     flags: Words = []
 
 

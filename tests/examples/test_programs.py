@@ -5,7 +5,7 @@ import json
 import pytest
 
 import grpo_training
-from examples.programs import _value
+from examples.programs import _called, _value
 from grpo_training.runs import folder as run_folders
 from tests.conftest import ROOT, shared_file
 from tests.grpo_training.learning.test_trials import lucky
@@ -78,8 +78,30 @@ def test_a_calculator_is_used_on_public_problems(folder):
     assert results == {"20"}
 
 
-@pytest.mark.parametrize("hostile", ["__import__('os')", "9**9**9**9", "a" * 300, "(", "1/0", "().__class__"])
+def test_the_value_of_an_expression_is_in_the_second_prompt(folder):
+    rows = [{"question": f"How much is {n} percent of 200?", "answer": f"{2 * n}"} for n in range(1, 9)]
+
+    def reply(body, index):
+        text = body["messages"][-1]["content"]
+        percent = int(text.split()[3])
+        if "write the calculation" in text:
+            return f"It is `${percent} / 100 * 200`, so"
+        return f"Thus\n{text.rpartition(' = ')[2].splitlines()[0]}"
+
+    result, bodies = improve("compute", rows, reply, epochs=1, samples=1)
+    assert "A calculator says: 3 / 100 * 200 = 6\n" in "".join(body["messages"][-1]["content"] for body in bodies)
+    assert result.verdict == "nothing_learned"  # all are right
+
+
+@pytest.mark.parametrize("hostile", ["__import__('os')", "9**9**9**9", "9^9^9^9", "a" * 300, "(", "1/0", "(-8)^0.5"])
 def test_what_a_model_writes_into_the_calculator_runs_nothing(hostile):
-    said = _value(json.dumps({"expression": hostile}))
-    assert said.startswith(("use numbers", "error"))
-    assert _value("not json").startswith("error")
+    assert _value(hostile).startswith(("use numbers", "error"))
+    assert _called(json.dumps({"expression": hostile})) == _value(hostile)
+    assert _called("not json").startswith("error")
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"), [("(2 + 3) * 4", "20"), ("1.1^2", "1.21"), ("2**-1", "0.5"), (".5 * 7.", "3.5")]
+)
+def test_the_calculator(expression, value):
+    assert _value(expression) == value

@@ -7,14 +7,23 @@ python -m grpo_training.improve --dataset sums.jsonl --program examples/programs
 
 from __future__ import annotations
 
+import ast
 import json
+import operator
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from engine.tasks.program import program
 
-_PASSAGES, _TOOL_CALLS = 2, 4
+_PASSAGES, _TOOL_CALLS, _LONGEST = 2, 4, 200
+_SIGNS: dict[type[ast.operator], Callable[[float, float], float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.Pow: operator.pow,
+}
 _CALCULATOR = {
     "type": "function",
     "function": {
@@ -82,12 +91,20 @@ def _called(arguments: str) -> str:
 
 def _value(expression: str) -> str:
     """What the calculator says; the expression was written by a model."""
+    if len(expression) > _LONGEST:
+        return f"error: more than {_LONGEST} characters"
     try:
-        if not re.fullmatch(r"[0-9+\-*/^(). ]{1,200}", expression):
-            return "use numbers, + - * / ^ and brackets only"
-        floats = re.sub(
-            r"\d+\.?\d*|\.\d+", lambda number: str(float(number[0])), expression
-        )  # powers of which end soon
-        return f"{float(eval(floats.replace('^', '**'), {'__builtins__': {}})):.10g}"
-    except (ValueError, TypeError, SyntaxError, ArithmeticError) as error:
+        return f"{float(_number(ast.parse(expression.strip().replace('^', '**'), mode='eval').body)):.10g}"
+    except (ValueError, TypeError, SyntaxError, ArithmeticError, RecursionError) as error:
         return f"error: {error}"
+
+
+def _number(node: ast.expr) -> float:
+    match node:
+        case ast.Constant(value=int() | float() as number):
+            return float(number)
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_number(operand)
+        case ast.BinOp(left=left, op=sign, right=right) if type(sign) in _SIGNS:
+            return _SIGNS[type(sign)](_number(left), _number(right))
+    raise ValueError("use numbers, + - * / ^ and brackets only")

@@ -93,9 +93,11 @@ def test_the_value_of_an_expression_is_in_the_second_prompt(folder):
     assert result.verdict == "nothing_learned"  # all are right
 
 
-@pytest.mark.parametrize("hostile", ["__import__('os')", "9**9**9**9", "9^9^9^9", "a" * 300, "(", "1/0", "(-8)^0.5"])
+@pytest.mark.parametrize(
+    "hostile", ["__import__('os')", "9**9**9**9", "9^9^9^9", "a" * 300, "(", "1/0", "2(3)", "(-8)^0.5"]
+)
 def test_what_a_model_writes_into_the_calculator_runs_nothing(hostile):
-    assert _value(hostile).startswith(("use numbers", "error"))
+    assert _value(hostile).startswith("error")
     assert _called(json.dumps({"expression": hostile})) == _value(hostile)
     assert _called("not json").startswith("error")
 

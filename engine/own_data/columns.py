@@ -93,6 +93,25 @@ def names_in(template: str) -> list[str]:
     return re.findall(r"\{([^{}]+)\}", template)
 
 
+def answer_column(row: Mapping[str, Any]) -> str | None:
+    """The column of the right answer of one row, which is not read with others, or of its class; None without one."""
+    return _first_named(row, (*ANSWERS, *LABELS))
+
+
+def question_column(row: Mapping[str, Any]) -> str | None:
+    """The column of the question of one row, or else the only one besides the answer; None if it is not clear."""
+    others = [name for name in row if plain_name(name) not in _NO_CONTENT and name != answer_column(row)]
+    return _first_named(row, QUESTIONS) or (others[0] if len(others) == 1 and is_filled(row[others[0]]) else None)
+
+
+def _first_named(row: Mapping[str, Any], names: Iterable[str]) -> str | None:
+    columns: dict[str, str] = {}
+    for name, value in row.items():
+        if is_filled(value):
+            columns.setdefault(plain_name(name), name)
+    return next((columns[name] for name in names if name in columns), None)
+
+
 def find_columns(
     rows: Sequence[Mapping[str, Any]],
     given: Mapping[str, str],

@@ -9,11 +9,11 @@ from typing import Any
 from engine.answers.verify import verify_answer
 from engine.answers.words import plain
 from engine.errors import InputError
+from engine.own_data.columns import answer_column
 from engine.records import Candidate, Completion, Outcome, Problem
 from engine.task import Measurement, Task, Teaching
 from engine.tasks.program.client import ProgramClient
 from engine.tasks.program.declaration import Run, prompts_of
-from engine.tasks.rows import ANSWER_FIELDS
 from engine.tasks.simple.task import NO_TRUTH, question_field, question_of
 
 _BLOCK = """
@@ -107,14 +107,24 @@ class ProgramTask(Task[Run]):
         if run.score is not None:
             remarks = [run.feedback] if run.feedback else []
             return Measurement({"r_ans": run.score}, run.score == 1, run.answer, "stated", remarks=remarks)
-        truth, answer = self.truth(problem), run.answer or ""
+        truth, answer = self._answer(problem), run.answer or ""
+        if truth is None:
+            raise InputError(
+                f"Nothing to compare the answer to {problem.id} with",
+                why="Its row has no column such as answer, target or label with a text or a number.",
+                fix="Name the column (--fields answer=COLUMN), or let the program return a pair (score, feedback).",
+            )
         is_right = plain(answer) == plain(truth) or bool(verify_answer(answer, truth).correct)
         return Measurement({"r_ans": float(is_right)}, is_right, answer, "stated")
 
     def truth(self, problem: Problem) -> str:
-        """The answer field of the row."""
+        """The right answer of the row, if it has one."""
+        return self._answer(problem) or NO_TRUTH
+
+    def _answer(self, problem: Problem) -> str | None:
         row = self.reward_row(problem)
-        return next((str(row[name]) for name in ANSWER_FIELDS if name in row), NO_TRUTH)
+        column = answer_column(row)
+        return str(row[column]) if column is not None and isinstance(row[column], str | int | float) else None
 
     def reward_row(self, problem: Problem) -> Mapping[str, Any]:
         """The row that the problem was made of."""

@@ -12,12 +12,13 @@ from typing import Any
 
 from engine.contract.datasets import Dataset
 from engine.errors import ConfigurationError, InputError
+from engine.own_data.columns import answer_column, question_column
 from engine.reading.plugins import source_digest
 from engine.records import Candidate, Completion, Outcome, Problem
 from engine.statistics.groups import combine_rewards
 from engine.task import Measurement, Task, Teaching
 from engine.tasks.registry import task_named
-from engine.tasks.rows import ANSWER_FIELDS, TEXT_FIELDS, problem_with_answer
+from engine.tasks.rows import problem_with_answer
 from engine.tasks.simple.reward import Reward, called, fault, measure, raised
 from engine.tasks.trying import tried_before_run
 
@@ -58,11 +59,8 @@ class PlainTask(Task[str]):
         return None if truth == NO_TRUTH else f"<answer>{truth}</answer>"
 
 
-_QUESTIONS = (*TEXT_FIELDS, "input")
-
-
 def question_of(row: Mapping[str, Any]) -> str:
-    """The text of a row whose task is a function alone: the first of the usual fields."""
+    """The text of a row whose task is a function alone."""
     return str(row[question_field(row)])
 
 
@@ -70,11 +68,11 @@ def question_field(row: Mapping[str, Any]) -> str:
     """The field with the text of such a row.
 
     Raises:
-        KeyError: it has none of them.
+        KeyError: it has none.
     """
-    name = next((name for name in _QUESTIONS if row.get(name)), None)
+    name = question_column(row)
     if name is None:
-        raise KeyError(f"none of {', '.join(_QUESTIONS)}")
+        raise KeyError("no column has a usual name, such as question, problem, input or text")
     return name
 
 
@@ -216,7 +214,7 @@ class SimpleTask(PlainTask):
         without = sum(self._answer(problem) is None for problem in problems)
         if without:
             found.append(
-                f"{self.name}: {without} of {len(problems)} rows have no field {' or '.join(ANSWER_FIELDS)}; "
+                f"{self.name}: {without} of {len(problems)} rows have no column such as answer or label; "
                 "the analyst reads the whole row in place of the right answer."
             )
         return found + self._tried(problems)
@@ -292,7 +290,8 @@ class SimpleTask(PlainTask):
 
     def _answer(self, problem: Problem) -> str | None:
         row = self.reward_row(problem)
-        return next((_as_text(row[field]) for field in ANSWER_FIELDS if field in row), None)
+        column = answer_column(row)
+        return None if column is None else _as_text(row[column])
 
     def _hidden(self, problem: Problem) -> list[str]:
         """The values of the row, also within lists and objects, that the prompt does not show."""

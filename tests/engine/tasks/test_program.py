@@ -316,6 +316,37 @@ def test_what_a_program_returns_is_scored():
         Run.of((2, "too much"), [])
 
 
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"context": "2 + 3?", "target": "5.0"},  # Formula
+        {"question": "2 + 3?", "Context": "5", "Final_Answer": 5},
+        {"input": "2 + 3?", "id": 7, "label": "5"},
+    ],
+)
+def test_question_and_answer_of_a_row_have_the_usual_names(row):
+    task = task_of_function(two_steps)
+    problem = task.problem_from_row(row, "row 1")
+    assert (problem.text, task.truth(problem)) == ("2 + 3?", str(row.get("target", 5)))
+    assert task.evaluate(task.parse(Completion(text=Run("5").text()), problem), problem).is_correct
+
+
+@pytest.mark.parametrize("row", [{"question": "q"}, {"question": "q", "answers": ["a", "b"]}])
+def test_an_answer_without_a_truth_is_not_scored(row):
+    task = task_of_function(two_steps)
+    problem = task.problem_from_row(row, "row 1")
+    with pytest.raises(InputError, match=r"Nothing to compare the answer to .* with"):
+        task.evaluate(task.parse(Completion(text=Run("a").text()), problem), problem)
+    scored = task.parse(Completion(text=Run("a", 1.0).text()), problem)
+    assert task.evaluate(scored, problem).is_correct
+
+
+def test_a_run_on_rows_without_right_answers_stops_before_anything_is_wrong(folder):
+    with pytest.raises(InputError, match="let the program return a pair"):
+        improve(two_steps, [{"question": row["question"]} for row in ROWS])
+    assert not list(folder.glob("runs/*/cache/generator_1_rollouts.jsonl"))
+
+
 def test_the_critic_refuses_the_rollouts_of_a_program(folder):
     (folder / "agent.py").write_text("def run(row, client, prompts):\n    return '1'\n")
     (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS[:2]))

@@ -136,7 +136,7 @@ def test_rows_without_an_answer_are_named_and_the_analyst_reads_the_row():
     full = task.problem_from_row({"words": "b a", "answer": "a b"}, "here")
     first, second = task.remarks([bare, full, bare])
     assert first == "own: an answer counts as right if r_ans is 1."
-    assert second.startswith("own: 2 of 3 rows have no field answer or ground_truth; ")
+    assert second.startswith("own: 2 of 3 rows have no column such as answer or label; ")
     assert task.remarks([full]) == [first]
     assert task.truth(full) == "a b"
     assert '"sorted": ["queue-42b", "b"]' in task.truth(bare)

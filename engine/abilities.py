@@ -53,6 +53,23 @@ class ReadsDescribedRows(Protocol):
 
 
 @runtime_checkable
+class ReadsWholeRows(Protocol):
+    """Rows are given to a user's code as they are; what describes them says only how an answer is compared."""
+
+    def whole_problem(
+        self, row: Mapping[str, Any], where: str, *, answer: str, compared: tuple[str, HowCompared] | None
+    ) -> Problem:
+        """The problem of a row.
+
+        Args:
+            row: as it is.
+            where: the place of the row, for messages.
+            answer: the column of the right answer; empty if it is not known.
+            compared: the right answer, and how answers are compared; None if it is not known.
+        """
+
+
+@runtime_checkable
 class ShowsImages(Protocol):
     """Problems may have images, whose tags stand in the text of the problem."""
 

@@ -16,13 +16,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from engine.abilities import ReadsDescribedRows, RowReader, ShowsImages
+from engine.abilities import ReadsDescribedRows, ReadsWholeRows, RowReader, ShowsImages
 from engine.dataset_rows import LoadedDataset, read_rows, row_reader, task_that_reads
 from engine.errors import InputError, quoted
 from engine.own_data.cells import renamed
-from engine.own_data.columns import as_template, names_in
+from engine.own_data.columns import answer_column, as_template, is_answer, names_in, question_column
 from engine.own_data.describe import describe
 from engine.own_data.description import Description
+from engine.own_data.kinds import described as in_words
 from engine.records import IMAGE_MARK, Problem
 from engine.storage.data_files import SUFFIXES, CsvRow, file_rows, open_data_file, split_files
 from engine.storage.data_folders import data_file, more_folders
@@ -181,6 +182,8 @@ class OwnDatasets:
 
         Rows of tasks that read described rows are described together, those of each task for itself.
         """
+        if isinstance(self.task, ReadsWholeRows):
+            return self._whole_reader(self.task, rows, described)
         open_rows = [
             row for row in rows if row.get("task") is None and (self.task is not None or task_of_row(row) is None)
         ]
@@ -228,6 +231,57 @@ class OwnDatasets:
             return task.with_images(task.described_problem({**plain_row, "problem": text}, how, where), references)
 
         return read, said
+
+    def _whole_reader(
+        self,
+        task: ReadsWholeRows,
+        rows: Sequence[Mapping[str, Any]],
+        described: Callable[..., Description],
+    ) -> tuple[RowReader, list[str]]:
+        """What reads rows as they are. They may be without right answers; only a usual name makes a column one."""
+        given = self.fields or {}
+        description: Description | None = None
+        try:
+            description = _described_whole(rows, given, described)
+        except InputError as error:
+            if "answer" in given or self.compare_as is not None:
+                raise
+            said = f"Answers are not compared, the program has to score them: {error.what}"
+        else:
+            column = description.columns.answer or description.columns.chat
+            said = f"Answers without a score are {in_words(description.how)} with the column {column}"
+
+        def read(row: Mapping[str, Any], where: str) -> Problem:
+            whole, answer, compared = renamed(row, self.fields, where), "", None
+            if description is not None:
+                answer = "answer" if "answer" in given else description.columns.answer
+                plain_row, how = description.plain_row(row, where)
+                compared = plain_row["answer"], how
+            return task.whole_problem(whole, where, answer=answer, compared=compared)
+
+        return read, [said]
+
+
+def _described_whole(
+    rows: Sequence[Mapping[str, Any]], given: Mapping[str, str], described: Callable[..., Description]
+) -> Description:
+    """The description of rows by the column of their right answers, whatever the columns of the question are.
+
+    Raises:
+        InputError: there is no such column, or a rubric in its place.
+    """
+    try:
+        description = described(rows)
+    except InputError:
+        answer = given.get("answer") or answer_column(rows[0])
+        question = question_column(rows[0], answer)
+        if answer is None or question is None or "problem" in given:
+            raise
+        description = described(rows, fields={**given, "problem": question, "answer": answer})
+    columns = description.columns
+    if "answer" not in given and (description.how.kind == "rubric" or not (columns.chat or is_answer(columns.answer))):
+        raise InputError("no column has the usual name of a right answer")
+    return replace(description, is_shuffled=False)  # a program sees the options as they are
 
 
 def _is_path(name: str) -> bool:

@@ -94,14 +94,26 @@ def names_in(template: str) -> list[str]:
 
 
 def answer_column(row: Mapping[str, Any]) -> str | None:
-    """The column of the right answer of one row, which is not read with others, or of its class; None without one."""
+    """The column of the right answer of a row that is read alone, or of its class; None without one."""
     return _first_named(row, (*ANSWERS, *LABELS))
 
 
-def question_column(row: Mapping[str, Any]) -> str | None:
-    """The column of the question of one row, or else the only one besides the answer; None if it is not clear."""
-    others = [name for name in row if plain_name(name) not in _NO_CONTENT and name != answer_column(row)]
-    return _first_named(row, QUESTIONS) or (others[0] if len(others) == 1 and is_filled(row[others[0]]) else None)
+def question_column(row: Mapping[str, Any], answer: str | None) -> str | None:
+    """The column of the question of a row that is read alone: by its name, or as the only other text.
+
+    Args:
+        row: of a dataset.
+        answer: the column of its right answer, if it has one.
+    """
+    texts = {name: value for name, value in row.items() if name != answer and is_filled(value) and is_text(value)}
+    others = [name for name in texts if plain_name(name) not in _NO_CONTENT]
+    return _first_named(texts, QUESTIONS) or (others[0] if len(others) == 1 else None)
+
+
+def is_answer(column: str) -> bool:
+    """Whether a column has the right answer by its name alone."""
+    name = plain_name(column)
+    return name in (*ANSWERS, *LABELS, *_SCORED_OPTIONS, *_LATE_ANSWERS) or bool(_words_of(column) & _ANSWER_WORDS)
 
 
 def _first_named(row: Mapping[str, Any], names: Iterable[str]) -> str | None:

@@ -6,12 +6,13 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from engine.answers.verify import verify_answer
+from engine.answers.how import HowCompared
 from engine.answers.words import plain
 from engine.errors import InputError
-from engine.own_data.columns import answer_column
+from engine.own_data.cells import as_text
 from engine.records import Candidate, Completion, Outcome, Problem
 from engine.task import Measurement, Task, Teaching
+from engine.tasks.answers.task import TASK as ANSWERS
 from engine.tasks.program.client import ProgramClient
 from engine.tasks.program.declaration import Run, prompts_of
 from engine.tasks.simple.task import NO_TRUTH, question_field, question_of
@@ -63,17 +64,30 @@ class ProgramTask(Task[Run]):
 
     def prompt_values(self, problem: Problem) -> Mapping[str, Any]:
         """The row, as JSON."""
-        return {"row": problem.answer}
+        return {"row": json.dumps(self.reward_row(problem), ensure_ascii=False, sort_keys=True)}
 
     def problem_from_row(self, row: Mapping[str, Any], where: str) -> Problem:
-        """The problem of a row; ``answer`` is the whole row as JSON."""
+        """The problem of a row that is read alone: nothing says how its answer is compared."""
+        return self.whole_problem(row, where, answer="", compared=None)
+
+    def whole_problem(
+        self, row: Mapping[str, Any], where: str, *, answer: str, compared: tuple[str, HowCompared] | None
+    ) -> Problem:
+        """The problem of a row; its ``answer`` is JSON text with the row, and how its right answer is compared."""
         fields = {key: value for key, value in row.items() if key != "task"}
         try:
-            text, answer = question_of(row), json.dumps(fields, ensure_ascii=False, sort_keys=True)
+            text = question_of(row, answer or None)
+            stored: dict[str, Any] = {"row": fields}
+            if compared is not None:
+                truth, how = compared
+                stored["compared"] = {"truth": truth, **how.model_dump(mode="json", exclude_defaults=True)}
+                stored["given"] = row.get(answer)
+            written = json.dumps(stored, ensure_ascii=False, sort_keys=True)
         except (KeyError, TypeError, ValueError) as error:
-            raise InputError(f"{where}: the row has no question", why=str(error)) from None
+            fix = "Name the column or columns: --fields problem=COLUMN, or problem={ONE}{OTHER}."
+            raise InputError(f"{where}: the row has no question", why=str(error), fix=fix) from None
         given = row.get("id")
-        return Problem(id="" if given is None else str(given), text=text, answer=answer, task=self.name)
+        return Problem(id="" if given is None else str(given), text=text, answer=written, task=self.name)
 
     def question_row(self, example: Problem) -> tuple[Mapping[str, Any], Sequence[str]]:
         """The row of the example; a question replaces its text."""
@@ -107,41 +121,51 @@ class ProgramTask(Task[Run]):
         if run.score is not None:
             remarks = [run.feedback] if run.feedback else []
             return Measurement({"r_ans": run.score}, run.score == 1, run.answer, "stated", remarks=remarks)
-        truth, answer = self._answer(problem), run.answer or ""
-        if truth is None:
+        compared = _compared(problem)
+        if compared is None:
             raise InputError(
                 f"Nothing to compare the answer to {problem.id} with",
-                why="Its row has no column such as answer, target or label with a text or a number.",
+                why="Its row has no right answer in a column with a usual name such as answer, target or label.",
                 fix="Name the column (--fields answer=COLUMN), or let the program return a pair (score, feedback).",
             )
-        is_right = plain(answer) == plain(truth) or bool(verify_answer(answer, truth).correct)
-        return Measurement({"r_ans": float(is_right)}, is_right, answer, "stated")
+        answer = run.answer or ""
+        read = ANSWERS.parse(Completion(text=answer), compared)
+        if read.content is None:  # the answer alone, without words around it
+            read = Candidate(Outcome.OK, stated_answer=answer, content=answer, text=answer)
+        measured = ANSWERS.evaluate(read, compared)
+        is_given = plain(answer) == plain(as_text(json.loads(problem.answer)["given"]))
+        return Measurement({"r_ans": 1.0}, True, answer, "stated") if is_given else measured
 
     def truth(self, problem: Problem) -> str:
         """The right answer of the row, if it has one."""
-        return self._answer(problem) or NO_TRUTH
-
-    def _answer(self, problem: Problem) -> str | None:
-        row = self.reward_row(problem)
-        column = answer_column(row)
-        return str(row[column]) if column is not None and isinstance(row[column], str | int | float) else None
+        compared = _compared(problem)
+        return NO_TRUTH if compared is None else ANSWERS.truth(compared)
 
     def reward_row(self, problem: Problem) -> Mapping[str, Any]:
         """The row that the problem was made of."""
-        row: Mapping[str, Any] = json.loads(problem.answer)
+        row: Mapping[str, Any] = json.loads(problem.answer)["row"]
         return row
 
     def teaching(self, problem: Problem, wrong: Sequence[str] = ()) -> Teaching:
         """The rule is for one of the prompts, which it names if there are several."""
-        rule, truth = super().teaching(problem).rule, self.truth(problem)
+        compared = _compared(problem)
+        rule = super().teaching(problem).rule if compared is None else ANSWERS.teaching(compared, wrong).rule
         steps = " or ".join(map(repr, self.prompts))
         if len(self.prompts) > 1:
             rule = f"names in quotes the step that went wrong ({steps}), and what this step has to do; it {rule}"
-        return Teaching(rule, None if truth == NO_TRUTH else truth, is_choice=True, steps=self.prompts)
+        answer = None if compared is None else ANSWERS.truth(compared)
+        return Teaching(rule, answer, is_choice=True, steps=self.prompts)
 
     def leaks_answer(self, content: str, problem: Problem) -> bool:
         """Whether an experience gives away the answer of the row."""
-        return super().leaks_answer(content, problem.model_copy(update={"answer": self.truth(problem)}))
+        compared = _compared(problem)
+        return compared is not None and ANSWERS.leaks_answer(content, compared)
+
+
+def _compared(problem: Problem) -> Problem | None:
+    """The problem as one of questions and answers; None if the row has no right answer."""
+    found = json.loads(problem.answer).get("compared")
+    return None if found is None else problem.model_copy(update={"answer": json.dumps(found), "task": ANSWERS.name})
 
 
 def task_of(function: Callable[..., Any]) -> ProgramTask:

@@ -12,6 +12,7 @@ from typing import Any
 
 from engine.contract.datasets import Dataset
 from engine.errors import ConfigurationError, InputError
+from engine.own_data.cells import as_passage
 from engine.own_data.columns import answer_column, question_column
 from engine.reading.plugins import source_digest
 from engine.records import Candidate, Completion, Outcome, Problem
@@ -59,20 +60,24 @@ class PlainTask(Task[str]):
         return None if truth == NO_TRUTH else f"<answer>{truth}</answer>"
 
 
-def question_of(row: Mapping[str, Any]) -> str:
-    """The text of a row whose task is a function alone."""
-    return str(row[question_field(row)])
+def question_of(row: Mapping[str, Any], answer: str | None = None) -> str:
+    """The text of a row whose task is a function alone; the arguments are those of :func:`question_field`."""
+    return as_passage(row[question_field(row, answer)])
 
 
-def question_field(row: Mapping[str, Any]) -> str:
+def question_field(row: Mapping[str, Any], answer: str | None = None) -> str:
     """The field with the text of such a row.
 
+    Args:
+        row: of a dataset.
+        answer: the field of its right answer; None: the one with a usual name, if it has one.
+
     Raises:
-        KeyError: it has none.
+        KeyError: it is not clear.
     """
-    name = question_column(row)
+    name = question_column(row, answer or answer_column(row))
     if name is None:
-        raise KeyError("no column has a usual name, such as question, problem, input or text")
+        raise KeyError(f"none of the fields {', '.join(row)} has a usual name such as question, problem, input, text")
     return name
 
 

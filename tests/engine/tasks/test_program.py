@@ -7,16 +7,18 @@ import sys
 import pytest
 
 import grpo_training
+from engine.datasets import load_dataset
 from engine.errors import BudgetExceededError, IncompleteRunError, InputError
 from engine.records import Completion, Problem
 from engine.tasks.program import program
 from engine.tasks.program.declaration import Call, Run, prompts_of
-from engine.tasks.registry import task_of_function
+from engine.tasks.registry import task_named, task_of_function
 from grpo_training import critic, generator1
 from grpo_training.compare import __main__ as compare
 from grpo_training.learning.analysis import step_named
 from grpo_training.runs import folder as run_folders
 from grpo_training.runs.run import OtherRunError
+from tests.conftest import shared_file
 from tests.grpo_training.learning.test_trials import lucky
 from tests.support.analyst import for_analyst, with_lesson
 from tests.support.fault_server import FaultPlan, chat_app, serve_in_thread
@@ -295,9 +297,21 @@ def test_which_functions_are_programs():
     assert prompts_of(lambda answer, row: 1) is None
 
 
-def test_what_a_program_returns_is_scored():
+def problems(rows, folder, **how):
+    """The problems of rows, read as those of a file."""
+    path = folder / "read.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return load_dataset(str(path), task=task_of_function(two_steps), **how).problems
+
+
+def is_right(answer, problem):
     task = task_of_function(two_steps)
-    problem = task.problem_from_row(ROWS[0], "row 1")
+    return task.evaluate(task.parse(Completion(text=Run(answer).text()), problem), problem).is_correct
+
+
+def test_what_a_program_returns_is_scored(tmp_path):
+    task = task_of_function(two_steps)
+    problem = problems(ROWS, tmp_path)[0]
     texts = {
         Run("20").text(): 1.0,
         Run(" 20.0 ").text(): 1.0,
@@ -317,28 +331,51 @@ def test_what_a_program_returns_is_scored():
 
 
 @pytest.mark.parametrize(
-    "row",
+    ("rows", "truth", "right", "wrong"),
     [
-        {"context": "2 + 3?", "target": "5.0"},  # Formula
-        {"question": "2 + 3?", "Context": "5", "Final_Answer": 5},
-        {"input": "2 + 3?", "id": 7, "label": "5"},
+        ([{"context": f"2 + {n}?", "target": f"{2 + n}.0"} for n in range(4)], "2.0", "2", "3"),
+        ([{"question": f"2 + {n}?", "Context": "x", "Final_Answer": n} for n in range(4)], "0", "Answer: 0", "1"),
+        ([{"input": f"a letter? {n}", "target": f"({mark})"} for n, mark in enumerate("ABAB")], "(A)", "A", "B"),
+        ([{"question": f"q {n}", "answer": f"It is {n}.\n#### {n}"} for n in range(5, 9)], "5", "5", "It is 6."),
+        ([{"question": f"q {n}", "answers": {"text": ["Ann", "Ann Doe"]}} for n in range(4)], "Ann", "ann doe", "Bob"),
+        ([{"text": f"t {n}", "label": label} for n, label in enumerate("abab" * 3)], "a", "A", "b"),
     ],
 )
-def test_question_and_answer_of_a_row_have_the_usual_names(row):
+def test_an_answer_is_compared_as_an_answer_to_the_dataset_without_a_program(rows, truth, right, wrong, tmp_path):
+    first, *_ = problems(rows, tmp_path)
     task = task_of_function(two_steps)
-    problem = task.problem_from_row(row, "row 1")
-    assert (problem.text, task.truth(problem)) == ("2 + 3?", str(row.get("target", 5)))
-    assert task.evaluate(task.parse(Completion(text=Run("5").text()), problem), problem).is_correct
+    assert (task.truth(first), is_right(right, first), is_right(wrong, first)) == (truth, True, False)
+    assert task.reward_row(first) == rows[0]
 
 
-@pytest.mark.parametrize("row", [{"question": "q"}, {"question": "q", "answers": ["a", "b"]}])
-def test_an_answer_without_a_truth_is_not_scored(row):
+def test_public_rows_have_the_right_answers_that_they_have_without_a_program():
     task = task_of_function(two_steps)
-    problem = task.problem_from_row(row, "row 1")
+    for name in ("bbh/ruin_names.json", "formula/formula_test.jsonl", "gsm8k/test.jsonl", "banking77/test.csv"):
+        path = str(shared_file(f"datasets/{name}"))
+        usual = load_dataset(path, task=task_named("answers"), max_problems=50).problems
+        mine = load_dataset(path, task=task, max_problems=50).problems
+        assert [task.truth(one) for one in mine] == [task_named("answers").truth(one) for one in usual]
+        assert all(is_right(task.truth(one), one) for one in mine)
+
+
+@pytest.mark.parametrize(
+    "rows", [[{"question": "q"}], [{"question": "q", "hint": "a"}], [{"question": "q", "rubric": "be kind"}]]
+)
+def test_an_answer_without_a_truth_is_not_scored(rows, tmp_path):
+    task = task_of_function(two_steps)
+    [problem] = problems(rows, tmp_path)
     with pytest.raises(InputError, match=r"Nothing to compare the answer to .* with"):
-        task.evaluate(task.parse(Completion(text=Run("a").text()), problem), problem)
+        is_right("a", problem)
     scored = task.parse(Completion(text=Run("a", 1.0).text()), problem)
     assert task.evaluate(scored, problem).is_correct
+
+
+def test_a_column_that_the_user_names_is_the_right_answer_or_refused(tmp_path):
+    rows = [{"question": f"q {n}", "hint": "a" if n % 2 else "b"} for n in range(4)]
+    first, *_ = problems(rows, tmp_path, fields={"answer": "hint"})
+    assert (is_right("b", first), is_right("a", first)) == (True, False)
+    with pytest.raises(InputError, match="no field 'tip'"):
+        problems(rows, tmp_path, fields={"answer": "tip"})
 
 
 def test_a_run_on_rows_without_right_answers_stops_before_anything_is_wrong(folder):

@@ -1,6 +1,7 @@
 """The package ``gepa`` improves the prompts of a program by an adapter; the same model reflects. See ``order.py``.
 
-It stops after as many calls of the model as the reference has made; those of a program are counted, not its runs.
+It stops after as many calls of the model as the reference has made; those of a program are counted, not its runs. The
+option ``minutes`` ends it after this time.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import Any
 
 import gepa
 from gepa import EvaluationBatch, GEPAAdapter
+from gepa.utils import TimeoutStopCondition
 from order import ORDER, Problem, chat, each, finish, halves, is_right  # type: ignore[import-not-found]  # beside this script
 
 
@@ -50,16 +52,18 @@ class Adapter(GEPAAdapter):  # type: ignore[misc] # the package is not typed
 
 def main() -> None:
     train, held = halves()
-    adapter = Adapter()
+    adapter, options = Adapter(), dict(ORDER["options"])
+    minutes = options.pop("minutes", None)
+    stops = [] if minutes is None else [TimeoutStopCondition(60 * minutes)]
     result = gepa.optimize(
         seed_candidate=json.loads(train[0]["messages"][-1]["content"])["prompts"],
         trainset=train,
         valset=held,
         adapter=adapter,
         reflection_lm=lambda prompt: chat("learn", "reflection", [{"role": "user", "content": str(prompt)}]),
-        stop_callbacks=[lambda state: adapter.calls >= ORDER["rollouts"]],
+        stop_callbacks=[*stops, lambda state: adapter.calls >= ORDER["rollouts"]],
         seed=ORDER["seed"],
-        **ORDER["options"],
+        **options,
     )
     print(json.dumps(result.best_candidate, indent=1))
     words = [f"{name} {len(text.split())} words" for name, text in result.best_candidate.items()]

@@ -273,8 +273,9 @@ def _described_whole(
     try:
         description = described(rows)
     except InputError:
-        answer = given.get("answer") or answer_column(rows[0])
-        question = question_column(rows[0], answer)
+        first = rows[0] if rows else {}
+        answer = given.get("answer") or answer_column(first)
+        question = question_column(first, answer)
         if answer is None or question is None or "problem" in given:
             raise
         description = described(rows, fields={**given, "problem": question, "answer": answer})

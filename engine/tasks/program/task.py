@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from engine.answers.how import HowCompared
 from engine.answers.words import plain
 from engine.errors import InputError
 from engine.own_data.cells import as_text
+from engine.own_data.columns import answer_column
+from engine.own_data.describe import describe
 from engine.records import Candidate, Completion, Outcome, Problem
 from engine.task import Measurement, Task, Teaching
 from engine.tasks.answers.task import TASK as ANSWERS
@@ -67,8 +70,15 @@ class ProgramTask(Task[Run]):
         return {"row": json.dumps(self.reward_row(problem), ensure_ascii=False, sort_keys=True)}
 
     def problem_from_row(self, row: Mapping[str, Any], where: str) -> Problem:
-        """The problem of a row that is read alone: nothing says how its answer is compared."""
-        return self.whole_problem(row, where, answer="", compared=None)
+        """The problem of a row that is read alone, whose answer alone says how it is compared."""
+        answer = answer_column(row) or ""
+        compared = None
+        with suppress(InputError, KeyError):
+            if answer:
+                columns = {"problem": question_field(row), "answer": answer}
+                plain_row, how = describe([row], where=where, fields=columns).plain_row(row, where)
+                compared = plain_row["answer"], how
+        return self.whole_problem(row, where, answer=answer, compared=compared)
 
     def whole_problem(
         self, row: Mapping[str, Any], where: str, *, answer: str, compared: tuple[str, HowCompared] | None
@@ -133,7 +143,8 @@ class ProgramTask(Task[Run]):
         if read.content is None:  # the answer alone, without words around it
             read = Candidate(Outcome.OK, stated_answer=answer, content=answer, text=answer)
         measured = ANSWERS.evaluate(read, compared)
-        is_given = plain(answer) == plain(as_text(json.loads(problem.answer)["given"]))
+        given = json.loads(problem.answer).get("given")
+        is_given = given is not None and plain(answer) == plain(as_text(given))
         return Measurement({"r_ans": 1.0}, True, answer, "stated") if is_given else measured
 
     def truth(self, problem: Problem) -> str:

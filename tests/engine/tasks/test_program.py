@@ -345,6 +345,7 @@ def test_an_answer_is_compared_as_an_answer_to_the_dataset_without_a_program(row
     first, *_ = problems(rows, tmp_path)
     task = task_of_function(two_steps)
     assert (task.truth(first), is_right(right, first), is_right(wrong, first)) == (truth, True, False)
+    assert not is_right(" ", first)
     assert task.reward_row(first) == rows[0]
 
 
@@ -368,6 +369,11 @@ def test_an_answer_without_a_truth_is_not_scored(rows, tmp_path):
         is_right("a", problem)
     scored = task.parse(Completion(text=Run("a", 1.0).text()), problem)
     assert task.evaluate(scored, problem).is_correct
+
+
+def test_a_row_that_is_read_alone_has_its_right_answer():
+    problem = task_of_function(two_steps).problem_from_row({"question": "2 + 3?", "answer": "So\n#### 5"}, "row 1")
+    assert (is_right("5.0", problem), is_right("6", problem)) == (True, False)
 
 
 def test_a_column_that_the_user_names_is_the_right_answer_or_refused(tmp_path):

@@ -10,15 +10,15 @@ from typing import Any
 from engine.answers.how import HowCompared
 from engine.answers.words import plain
 from engine.errors import InputError
-from engine.own_data.cells import as_text
-from engine.own_data.columns import answer_column
+from engine.own_data.cells import as_passage, as_text
+from engine.own_data.columns import answer_column, question_column
 from engine.own_data.describe import describe
 from engine.records import Candidate, Completion, Outcome, Problem
 from engine.task import Measurement, Task, Teaching
 from engine.tasks.answers.task import TASK as ANSWERS
 from engine.tasks.program.client import ProgramClient
 from engine.tasks.program.declaration import Run, prompts_of
-from engine.tasks.simple.task import NO_TRUTH, question_field, question_of
+from engine.tasks.simple.task import NO_TRUTH, question_of
 
 _BLOCK = """
 {%% set %(block)s %%}
@@ -73,10 +73,9 @@ class ProgramTask(Task[Run]):
         """The problem of a row that is read alone, whose answer alone says how it is compared."""
         answer = answer_column(row) or ""
         compared = None
-        with suppress(InputError, KeyError):
-            if answer:
-                columns = {"problem": question_field(row), "answer": answer}
-                plain_row, how = describe([row], where=where, fields=columns).plain_row(row, where)
+        if answer:
+            with suppress(InputError):  # its answer may be compared with nothing, if the program returns a score
+                plain_row, how = describe([row], where=where, fields={"answer": answer}).plain_row(row, where)
                 compared = plain_row["answer"], how
         return self.whole_problem(row, where, answer=answer, compared=compared)
 
@@ -84,25 +83,30 @@ class ProgramTask(Task[Run]):
         self, row: Mapping[str, Any], where: str, *, answer: str, compared: tuple[str, HowCompared] | None
     ) -> Problem:
         """The problem of a row; its ``answer`` is JSON text with the row, and how its right answer is compared."""
-        fields = {key: value for key, value in row.items() if key != "task"}
-        try:
-            text = question_of(row, answer or None)
-            stored: dict[str, Any] = {"row": fields}
-            if compared is not None:
-                truth, how = compared
-                stored["compared"] = {"truth": truth, **how.model_dump(mode="json", exclude_defaults=True)}
-                stored["given"] = row.get(answer)
-            written = json.dumps(stored, ensure_ascii=False, sort_keys=True)
-        except (KeyError, TypeError, ValueError) as error:
-            fix = "Name the column or columns: --fields problem=COLUMN, or problem={ONE}{OTHER}."
-            raise InputError(f"{where}: the row has no question", why=str(error), fix=fix) from None
+        column = question_column(row, answer or answer_column(row))
+        stored: dict[str, Any] = {"row": {key: value for key, value in row.items() if key != "task"}}
+        if compared is not None:
+            truth, how = compared
+            stored["compared"] = {"truth": truth, **how.model_dump(mode="json", exclude_defaults=True)}
+            stored["given"] = row.get(answer)
         given = row.get("id")
-        return Problem(id="" if given is None else str(given), text=text, answer=written, task=self.name)
+        try:
+            text = question_of(row) if column is None else as_passage(row[column])
+        except InputError as error:
+            raise InputError(f"{where}: {error.what}", why=error.why, fix=error.fix) from None
+        return Problem(
+            id="" if given is None else str(given),
+            text=text,
+            answer=json.dumps(stored, ensure_ascii=False, sort_keys=True),
+            task=self.name,
+        )
 
     def question_row(self, example: Problem) -> tuple[Mapping[str, Any], Sequence[str]]:
         """The row of the example; a question replaces its text."""
         row = dict(self.reward_row(example))
-        return row, [question_field(row)]
+        answer = answer_column(row)
+        column = question_column(row, answer)
+        return row, [name for name in row if name not in ("id", answer)] if column is None else [column]
 
     def asked_through(self, client: Any) -> Any:
         """A client that runs the program for each sample."""

@@ -12,8 +12,8 @@ from typing import Any
 
 from engine.contract.datasets import Dataset
 from engine.errors import ConfigurationError, InputError
-from engine.own_data.cells import as_passage
-from engine.own_data.columns import answer_column, question_column
+from engine.own_data.columns import answer_column
+from engine.own_data.describe import describe
 from engine.reading.plugins import source_digest
 from engine.records import Candidate, Completion, Outcome, Problem
 from engine.statistics.groups import combine_rewards
@@ -31,6 +31,8 @@ NO_TRUTH = "(not given)"
 
 _SHOWN_ROW = 2000
 """Characters of a row that the analyst reads in place of an answer."""
+
+_ANSWER = "answer"
 
 _ROWS = 200
 """Rows to generate if no number is given."""
@@ -60,25 +62,26 @@ class PlainTask(Task[str]):
         return None if truth == NO_TRUTH else f"<answer>{truth}</answer>"
 
 
-def question_of(row: Mapping[str, Any], answer: str | None = None) -> str:
-    """The text of a row whose task is a function alone; the arguments are those of :func:`question_field`."""
-    return as_passage(row[question_field(row, answer)])
-
-
-def question_field(row: Mapping[str, Any], answer: str | None = None) -> str:
-    """The field with the text of such a row.
-
-    Args:
-        row: of a dataset.
-        answer: the field of its right answer; None: the one with a usual name, if it has one.
+def question_of(row: Mapping[str, Any]) -> str:
+    """The text of a row whose task is a reward function alone: its question with context and options.
 
     Raises:
-        KeyError: it is not clear.
+        InputError: it is not clear which column is the question.
     """
-    name = question_column(row, answer or answer_column(row))
-    if name is None:
-        raise KeyError(f"none of the fields {', '.join(row)} has a usual name such as question, problem, input, text")
-    return name
+    answer = answer_column(row) or _ANSWER
+    asked = {name: value for name, value in row.items() if name != answer}
+    try:
+        with_answer = {**asked, answer: "-"}  # the row of a question has none
+        text: str = describe([with_answer], where="", fields={"answer": answer}).plain_row(with_answer, "")[0][
+            "problem"
+        ]
+    except InputError:
+        raise InputError(
+            "It is not clear which column of a row is the question",
+            why=f"The columns are {', '.join(asked) or 'none'}.",
+            fix="Name it: --fields problem=COLUMN, or several: --fields 'problem={ONE} {OTHER}'.",
+        ) from None
+    return text
 
 
 class SimpleTask(PlainTask):
@@ -164,6 +167,8 @@ class SimpleTask(PlainTask):
             if not isinstance(text, str):
                 raise TypeError(f"the prompt is a {type(text).__name__} in place of a text")
             answer = json.dumps(fields, ensure_ascii=False, sort_keys=True)
+        except InputError as error:
+            raise InputError(f"{where}: {error.what}", why=error.why, fix=error.fix) from None
         except (KeyError, IndexError, TypeError, ValueError) as error:
             raise InputError(
                 f"{where}: the row does not fit the prompt of {self.name}",

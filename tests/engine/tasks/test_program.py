@@ -324,7 +324,7 @@ def test_what_a_program_returns_is_scored(tmp_path):
         candidate = task.parse(Completion(text=text), problem)
         assert task.evaluate(candidate, problem).components["r_ans"] == paid
     assert isinstance(problem, Problem)
-    with pytest.raises(InputError, match="has no question"):
+    with pytest.raises(InputError, match="row 2: It is not clear which column"):
         task.problem_from_row({"answer": "1"}, "row 2")
     with pytest.raises(ValueError, match="expected a number from 0 to 1"):
         Run.of((2, "too much"), [])

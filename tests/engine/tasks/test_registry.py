@@ -14,7 +14,7 @@ from engine.errors import ConfigurationError, InputError, MissingInputError, Tem
 from engine.records import Completion, Rewards, Rollout
 from engine.reward_evaluator import Baseline, RewardEvaluator
 from engine.tasks import registry
-from engine.tasks.registry import load_task, task_named
+from engine.tasks.registry import load_task, task_named, task_of_function
 from engine.tasks.simple import PlainTask, SimpleTask
 from prompts import PromptTemplate
 from tests.conftest import ROOT
@@ -128,6 +128,31 @@ def test_what_counts_as_right_has_to_be_measured():
     scored = score(SimpleTask("{x}", lambda text, row: {"exact": 1.0}, right="exakt"), {"x": 1}, "t")
     assert scored.outcome == "infra_fault"
     assert "returned no 'exakt'" in scored.detail["why"]
+
+
+@pytest.mark.parametrize(
+    ("row", "text"),
+    [
+        ({"Body": "Packs have 2 eggs.", "Question": "How many?", "Answer": 6.0}, "Packs have 2 eggs.\n\nHow many?"),
+        ({"context": "Ann built it.", "question": "Who?", "answers": ["Ann"]}, "Ann built it.\n\nWho?"),
+        ({"question": "Red?", "choices": ["apple", "stone"], "answer": 0}, "Red?\n\n(A) apple\n(B) stone"),
+        ({"question": "Red?"}, "Red?"),
+        ({"context": "2 + 3?", "target": 5}, "2 + 3?"),
+    ],
+)
+def test_the_prompt_of_a_reward_function_shows_what_a_question_needs(row, text):
+    def own(answer, row):
+        return 1.0
+
+    assert task_of_function(own).problem_from_row(row, "row 1").text == text
+
+
+def test_a_question_that_is_not_clear_is_refused():
+    def own(answer, row):
+        return 1.0
+
+    with pytest.raises(InputError, match="row 1: It is not clear which column of a row is the question"):
+        task_of_function(own).problem_from_row({"v1": "ham", "v2": "hello"}, "row 1")
 
 
 def test_rows_without_an_answer_are_named_and_the_analyst_reads_the_row():

@@ -97,7 +97,7 @@ class ProgramTask(Task[Run]):
         return Problem(
             id="" if given is None else str(given),
             text=text,
-            answer=json.dumps(stored, ensure_ascii=False, sort_keys=True),
+            answer=json.dumps(stored, ensure_ascii=False, sort_keys=True, default=str),
             task=self.name,
         )
 

@@ -32,8 +32,6 @@ NO_TRUTH = "(not given)"
 _SHOWN_ROW = 2000
 """Characters of a row that the analyst reads in place of an answer."""
 
-_ANSWER = "answer"
-
 _ROWS = 200
 """Rows to generate if no number is given."""
 
@@ -68,20 +66,18 @@ def question_of(row: Mapping[str, Any]) -> str:
     Raises:
         InputError: it is not clear which column is the question.
     """
-    answer = answer_column(row) or _ANSWER
+    answer = answer_column(row) or "answer"
     asked = {name: value for name, value in row.items() if name != answer}
+    answered = {**asked, answer: "-"}  # the row of a question has none
     try:
-        with_answer = {**asked, answer: "-"}  # the row of a question has none
-        text: str = describe([with_answer], where="", fields={"answer": answer}).plain_row(with_answer, "")[0][
-            "problem"
-        ]
+        plain_row, _ = describe([answered], where="", fields={"answer": answer}).plain_row(answered, "")
     except InputError:
         raise InputError(
             "It is not clear which column of a row is the question",
             why=f"The columns are {', '.join(asked) or 'none'}.",
             fix="Name it: --fields problem=COLUMN, or several: --fields 'problem={ONE} {OTHER}'.",
         ) from None
-    return text
+    return str(plain_row["problem"])
 
 
 class SimpleTask(PlainTask):

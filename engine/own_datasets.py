@@ -20,10 +20,11 @@ from engine.abilities import ReadsDescribedRows, ReadsWholeRows, RowReader, Show
 from engine.dataset_rows import LoadedDataset, read_rows, row_reader, task_that_reads
 from engine.errors import InputError, quoted
 from engine.own_data.cells import renamed
-from engine.own_data.columns import answer_column, as_template, is_answer, names_in, question_column
+from engine.own_data.columns import as_template, is_answer, names_in
 from engine.own_data.describe import describe
 from engine.own_data.description import Description
 from engine.own_data.kinds import described as in_words
+from engine.own_data.single_row import answer_column, question_column
 from engine.records import IMAGE_MARK, Problem
 from engine.storage.data_files import SUFFIXES, CsvRow, file_rows, open_data_file, split_files
 from engine.storage.data_folders import data_file, more_folders
@@ -282,7 +283,7 @@ def _described_whole(
     columns = description.columns
     if "answer" not in given and (description.how.kind == "rubric" or not (columns.chat or is_answer(columns.answer))):
         raise InputError("no column has the usual name of a right answer")
-    return replace(description, is_shuffled=False, shortlist=None)  # prompts of ours show options and labels
+    return replace(description, is_shuffled=False, shortlist=None)  # a program shows options and labels itself
 
 
 def _is_path(name: str) -> bool:

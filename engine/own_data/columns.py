@@ -58,7 +58,7 @@ _NAMES_OF_CLASSES = frozenset(
 RUBRIC = "rubric"
 """The column of rows without a right answer: what a judge looks for."""
 _CHATS = frozenset("messages conversations conversation".split())
-_NO_CONTENT = frozenset("id idx index qid guid task compare split meta".split())
+NO_CONTENT = frozenset("id idx index qid guid task compare split meta".split())
 _MOST = 0.5
 """A column counts if at least this share of the rows has a value in it."""
 _BOXED = re.compile(r"\\boxed\{|####")
@@ -93,35 +93,10 @@ def names_in(template: str) -> list[str]:
     return re.findall(r"\{([^{}]+)\}", template)
 
 
-def answer_column(row: Mapping[str, Any]) -> str | None:
-    """The column of the right answer of a row that is read alone, or of its class; None without one."""
-    return _first_named(row, (*ANSWERS, *LABELS))
-
-
-def question_column(row: Mapping[str, Any], answer: str | None) -> str | None:
-    """The column of the question of a row that is read alone: by its name, or as the only other text.
-
-    Args:
-        row: of a dataset.
-        answer: the column of its right answer, if it has one.
-    """
-    texts = {name: value for name, value in row.items() if name != answer and is_filled(value) and is_text(value)}
-    others = [name for name in texts if plain_name(name) not in _NO_CONTENT]
-    return _first_named(texts, QUESTIONS) or (others[0] if len(others) == 1 else None)
-
-
 def is_answer(column: str) -> bool:
     """Whether a column has the right answer by its name alone."""
     name = plain_name(column)
     return name in (*ANSWERS, *LABELS, *_SCORED_OPTIONS, *_LATE_ANSWERS) or bool(_words_of(column) & _ANSWER_WORDS)
-
-
-def _first_named(row: Mapping[str, Any], names: Iterable[str]) -> str | None:
-    columns: dict[str, str] = {}
-    for name, value in row.items():
-        if is_filled(value):
-            columns.setdefault(plain_name(name), name)
-    return next((columns[name] for name in names if name in columns), None)
 
 
 def find_columns(
@@ -329,13 +304,13 @@ class _Table:
 
     def only_other(self, taken: set[str], *, braces: bool = False) -> str:
         """The only further column of a table; empty if there are several."""
-        rest = [name for name in self._common if name not in taken and plain_name(name) not in _NO_CONTENT]
+        rest = [name for name in self._common if name not in taken and plain_name(name) not in NO_CONTENT]
         found = rest[0] if len(rest) == 1 else ""
         return f"{{{found}}}" if braces and found else found
 
     def two_unknown(self) -> tuple[str, str]:
         """Question and answer of a table of two columns: the answer has fewer different values, or is the second."""
-        rest = [name for name in self._common if plain_name(name) not in _NO_CONTENT]
+        rest = [name for name in self._common if plain_name(name) not in NO_CONTENT]
         if len(rest) != 2:
             return "", ""
         first, second = (len({as_text(value) for value in self.values(name)}) for name in rest)
@@ -360,11 +335,11 @@ class _Table:
         """The columns that no prompt shows."""
         used = {*names_in(columns.question), columns.answer, *columns.options, columns.names, columns.chat}
         used.update(columns.images)
-        return tuple(name for name in self.names if name not in used and plain_name(name) not in _NO_CONTENT)
+        return tuple(name for name in self.names if name not in used and plain_name(name) not in NO_CONTENT)
 
     def likely(self) -> tuple[str, str]:
         """For a proposal: the column with the longest texts, and the one with the fewest different values."""
-        rest = [name for name in self._common if plain_name(name) not in _NO_CONTENT] or self.names
+        rest = [name for name in self._common if plain_name(name) not in NO_CONTENT] or self.names
         if not rest:
             return "NAME", "NAME"
         texts = {name: [as_text(value) for value in self.values(name)] for name in rest}

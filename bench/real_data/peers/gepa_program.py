@@ -12,7 +12,7 @@ from typing import Any
 import gepa
 from gepa import EvaluationBatch, GEPAAdapter
 from gepa.utils import TimeoutStopCondition
-from order import ORDER, Problem, chat, each, finish, halves, is_right  # type: ignore[import-not-found]  # beside this script
+from order import ORDER, Problem, chat, each, feedback, finish, halves, is_right  # type: ignore[import-not-found]  # beside this script
 
 
 def run(phase: str, problem: Problem, prompts: dict[str, str]) -> str:
@@ -43,10 +43,9 @@ class Adapter(GEPAAdapter):  # type: ignore[misc] # the package is not typed
         """What the reflection model sees of a run: its calls, what it returned, and the right answer."""
         rows = []
         for (problem, made), score in zip(eval_batch.trajectories, eval_batch.scores, strict=True):
-            verdict = "This is right." if score else f"This is wrong. The right answer is {problem['answer']}."
             calls = {f"Call {number}": call for number, call in enumerate(made["calls"], 1)}
-            rows.append({"Inputs": problem["text"], "Generated Outputs": calls, "Returned": made["answer"]})
-            rows[-1]["Feedback"] = verdict
+            seen = {"Inputs": problem["text"], "Generated Outputs": calls, "Returned": made["answer"]}
+            rows.append({**seen, "Feedback": feedback(problem, score)})
         return dict.fromkeys(components_to_update, rows)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import gepa
 from gepa import EvaluationBatch, GEPAAdapter
 from gepa.utils import TimeoutStopCondition
-from order import ORDER, Problem, chat, each, finish, halves, is_right  # type: ignore[import-not-found]  # beside this script
+from order import ORDER, Problem, chat, each, feedback, finish, halves, is_right  # type: ignore[import-not-found]  # beside this script
 
 
 def answer(phase: str, problem: Problem, instructions: str) -> str:
@@ -37,8 +37,7 @@ class Adapter(GEPAAdapter):  # type: ignore[misc] # the package is not typed
         """What the reflection model sees: problem, reply, and the right answer."""
         rows = []
         for (problem, reply), score in zip(eval_batch.trajectories, eval_batch.scores, strict=True):
-            verdict = "This is right." if score else f"This is wrong. The right answer is {problem['answer']}."
-            rows.append({"Inputs": problem["text"], "Generated Outputs": reply, "Feedback": verdict})
+            rows.append({"Inputs": problem["text"], "Generated Outputs": reply, "Feedback": feedback(problem, score)})
         return dict.fromkeys(components_to_update, rows)
 
 

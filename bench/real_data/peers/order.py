@@ -44,6 +44,11 @@ def is_right(name: str, reply: str) -> bool:
     return bool(_post(ORDER["score"], {"id": name, "reply": reply})["right"])
 
 
+def feedback(problem: Problem, score: float) -> str:
+    """What a reflection model is told of an answer."""
+    return "This is right." if score else f"This is wrong. The right answer is {problem['answer']}."
+
+
 def each(work: Callable[[Problem], Any], problems: Sequence[Problem]) -> list[Any]:
     """What work makes of each problem, in their order; as many at once as there may be requests."""
     with ThreadPoolExecutor(ORDER["concurrency"]) as pool:

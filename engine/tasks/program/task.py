@@ -11,14 +11,14 @@ from engine.answers.how import HowCompared
 from engine.answers.words import plain
 from engine.errors import InputError
 from engine.own_data.cells import as_passage, as_text
-from engine.own_data.columns import answer_column, question_column
 from engine.own_data.describe import describe
+from engine.own_data.single_row import answer_column, question_column, question_of
 from engine.records import Candidate, Completion, Outcome, Problem
 from engine.task import Measurement, Task, Teaching
 from engine.tasks.answers.task import TASK as ANSWERS
 from engine.tasks.program.client import ProgramClient
 from engine.tasks.program.declaration import Run, prompts_of
-from engine.tasks.simple.task import NO_TRUTH, question_of
+from engine.tasks.simple.task import NO_TRUTH
 
 _BLOCK = """
 {%% set %(block)s %%}
@@ -143,13 +143,13 @@ class ProgramTask(Task[Run]):
                 fix="Name the column (--fields answer=COLUMN), or let the program return a pair (score, feedback).",
             )
         answer = run.answer or ""
+        given = json.loads(problem.answer).get("given")
+        if given is not None and plain(answer) == plain(as_text(given)):  # as the row writes it: the index of an option
+            return Measurement({"r_ans": 1.0}, True, answer, "stated")
         read = ANSWERS.parse(Completion(text=answer), compared)
         if read.content is None:  # the answer alone, without words around it
             read = Candidate(Outcome.OK, stated_answer=answer, content=answer, text=answer)
-        measured = ANSWERS.evaluate(read, compared)
-        given = json.loads(problem.answer).get("given")
-        is_given = given is not None and plain(answer) == plain(as_text(given))
-        return Measurement({"r_ans": 1.0}, True, answer, "stated") if is_given else measured
+        return ANSWERS.evaluate(read, compared)
 
     def truth(self, problem: Problem) -> str:
         """The right answer of the row, if it has one."""

@@ -12,8 +12,7 @@ from typing import Any
 
 from engine.contract.datasets import Dataset
 from engine.errors import ConfigurationError, InputError
-from engine.own_data.columns import answer_column
-from engine.own_data.describe import describe
+from engine.own_data.single_row import answer_column, question_of
 from engine.reading.plugins import source_digest
 from engine.records import Candidate, Completion, Outcome, Problem
 from engine.statistics.groups import combine_rewards
@@ -58,26 +57,6 @@ class PlainTask(Task[str]):
         """The truth in tags, if it is given."""
         truth = self.truth(problem)
         return None if truth == NO_TRUTH else f"<answer>{truth}</answer>"
-
-
-def question_of(row: Mapping[str, Any]) -> str:
-    """The text of a row whose task is a reward function alone: its question with context and options.
-
-    Raises:
-        InputError: it is not clear which column is the question.
-    """
-    answer = answer_column(row) or "answer"
-    asked = {name: value for name, value in row.items() if name != answer}
-    answered = {**asked, answer: "-"}  # the row of a question has none
-    try:
-        plain_row, _ = describe([answered], where="", fields={"answer": answer}).plain_row(answered, "")
-    except InputError:
-        raise InputError(
-            "It is not clear which column of a row is the question",
-            why=f"The columns are {', '.join(asked) or 'none'}.",
-            fix="Name it: --fields problem=COLUMN, or several: --fields 'problem={ONE} {OTHER}'.",
-        ) from None
-    return str(plain_row["problem"])
 
 
 class SimpleTask(PlainTask):

@@ -13,7 +13,7 @@ from grpo_training.runs.problems import without_duplicates
 
 FEW = 100
 """Below so many problems each is answered more often, and none is held out."""
-_PARTS = 4
+_PARTS = 3
 """One part of so many is held out."""
 _MOST_HELD_OUT = 400
 """With half as many problems and four answers each way, a gain of 5 points is found in two of three cases."""
@@ -23,7 +23,7 @@ def split(problems: Sequence[Problem], where: str) -> tuple[list[Problem], list[
     """The problems to learn from, and those of the gate after it.
 
     Below :data:`FEW` problems both are all of them: each is asked without the experiences that were learned from it.
-    Else a quarter is held out, by a hash of the id, so that further problems do not move any; of this quarter at most
+    Else a third is held out, by a hash of the id, so that further problems do not move any; of this third at most
     400 are asked. Of problems with the same text the first one is used.
 
     Raises:

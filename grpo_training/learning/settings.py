@@ -145,11 +145,11 @@ class GeneratorSettings(ColumnSettings, LearnerSettings, BatchSettings):
     gate: Common[bool] = Field(
         False,
         description="after the run, test whether the library helps: below 100 problems on the same problems, each "
-        "without the experiences learned from it; from 100 on, a quarter of them is kept for the test",
+        "without the experiences learned from it; from 100 on, a third of them is kept for the test",
     )
 
     hold_out: bool = Field(
-        False, description="from 100 problems on, keep a quarter for a later test: nothing is learned from them"
+        False, description="from 100 problems on, keep a third for a later test: nothing is learned from them"
     )
 
     @model_validator(mode="after")

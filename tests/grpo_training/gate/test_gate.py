@@ -301,7 +301,7 @@ def test_a_run_with_gate_ends_with_the_verdict_on_its_own_problems(tmp_path, cap
     assert len(world.events()) == 1
 
 
-def test_from_100_problems_on_a_quarter_is_kept_for_the_gate(tmp_path):
+def test_from_100_problems_on_a_third_is_kept_for_the_gate(tmp_path):
     world = Gates(tmp_path, problems=120, contents=(HELPS,))
     world.learn("--gate", "--rollouts", "2")
     (event,) = world.events()

@@ -107,6 +107,7 @@ class ExperienceAnalyst:
         attempts: Sequence[Attempt],
         objection: Callable[[str], str | None] = lambda lesson: None,
         sample_index: int = 0,
+        step: str | None = None,
     ) -> Proposal:
         """Ask for a lesson that follows from a group.
 
@@ -115,6 +116,7 @@ class ExperienceAnalyst:
             attempts: the members of the group. One of the best and up to two others are shown.
             objection: why a lesson cannot be used and would be better in other words; it is asked for once more then.
             sample_index: of the reply. A stored reply to an equal request is another sample only with another index.
+            step: the prompt of a program that the lesson is for.
         """
         task, learner = task_named(problem.task), self.learner
         shown = shown_attempts(attempts)
@@ -125,7 +127,7 @@ class ExperienceAnalyst:
             messages=role_template(f"{learner}_experience_extraction", task, self.style).render(
                 learner="fusion" if learner == "critic" else "scaffold",
                 max_words=ASKED_WORDS,
-                asked_for=teaching.rule,
+                asked_for=teaching.rule if step is None else teaching.steps[step],
                 problem=problem.text,
                 ground_truth=teaching.answer if teaching.is_choice and teaching.answer else task.truth(problem),
                 attempts=shown,

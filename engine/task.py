@@ -80,14 +80,15 @@ class Teaching:
         answer: the right answer as a case states it; None if only a whole reply shows it.
         is_choice: whether the answer is one of a few, so that a case needs no reply that shows how it is found.
         category: of what is learned, such as a label; None: that of the problem.
-        steps: names of the prompts of a program, of which one is the category in its place.
+        steps: for each prompt of a program, in their order, what a lesson for it says in place of ``rule``. The
+            analyst is asked for one of them in turn, and its name is the category.
     """
 
     rule: str
     answer: str | None
     is_choice: bool = False
     category: str | None = None
-    steps: Sequence[str] = ()
+    steps: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

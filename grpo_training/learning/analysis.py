@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -195,7 +194,7 @@ class ExperienceExtractor:
         # The same attempts may be made again in a later pass, and then teach something else.
         sample_index = step.epoch if self._analyst.temperature else 0
         proposal, instruction = await asyncio.gather(
-            self._analyst.propose(step.problem, group.attempts, objection, sample_index),
+            self._analyst.propose(step.problem, group.attempts, objection, sample_index, _step_in_turn(step)),
             self._instruction(step, state),
         )
         if isinstance(instruction, Fault):
@@ -318,22 +317,16 @@ def _shortened(text: str) -> str:
 def _addition(content: str, step: Step, kind: ExperienceKind = "lesson") -> Operation:
     teaching, given = task_named(step.problem.task).teaching(step.problem), step.problem.meta.get("category")
     category = teaching.category or given
-    if teaching.steps:
-        category = teaching.steps[-1] if kind == "case" else step_named(content, teaching.steps)
+    if teaching.steps:  # a case has a right answer, which the last prompt asks for
+        category = [*teaching.steps][-1] if kind == "case" else _step_in_turn(step)
     category = category if isinstance(category, str) else step.problem.task
     return Operation(op="add", content=content, kind=kind, category=category)
 
 
-def step_named(content: str, steps: Sequence[str]) -> str:
-    """The step of a program that a lesson is for: the only one that it names in quotes, or else at all; or the last.
-
-    The last step is the one that answers.
-    """
-    for form in (r"[\"'`‘“«]{}\b", r"\b{}\b"):
-        named = [step for step in steps if re.search(form.format(re.escape(step)), content, re.IGNORECASE)]
-        if len(named) == 1:
-            return named[0]
-    return steps[-1]
+def _step_in_turn(step: Step) -> str | None:
+    """The prompt of a program for which a lesson is asked; None for other tasks, and programs without prompts."""
+    names = [*task_named(step.problem.task).teaching(step.problem).steps]
+    return names[(step.number + step.epoch) % len(names)] if names else None
 
 
 def _leak_check(misses: Sequence[Miss] = ()) -> LeakCheck:

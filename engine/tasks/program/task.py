@@ -162,14 +162,17 @@ class ProgramTask(Task[Run]):
         return row
 
     def teaching(self, problem: Problem, wrong: Sequence[str] = ()) -> Teaching:
-        """The rule is for one of the prompts, which it names if there are several."""
+        """The last prompt is the one that answers; what an earlier one asks for has no right answer of its own."""
         compared = _compared(problem)
         rule = super().teaching(problem).rule if compared is None else ANSWERS.teaching(compared, wrong).rule
-        steps = " or ".join(map(repr, self.prompts))
-        if len(self.prompts) > 1:
-            rule = f"names in quotes the step that went wrong ({steps}), and what this step has to do; it {rule}"
+        steps = {
+            name: f'says how the step "{name}" has to do its part, so that later steps can answer'
+            for name in self.prompts
+        }
+        if steps:
+            steps[self.prompts[-1]] = rule
         answer = None if compared is None else ANSWERS.truth(compared)
-        return Teaching(rule, answer, is_choice=True, steps=self.prompts)
+        return Teaching(rule, answer, is_choice=True, steps=steps)
 
     def leaks_answer(self, content: str, problem: Problem) -> bool:
         """Whether an experience gives away the answer of the row."""

@@ -15,7 +15,6 @@ from engine.tasks.program.declaration import Call, Run, prompts_of
 from engine.tasks.registry import task_named, task_of_function
 from grpo_training import critic, generator1
 from grpo_training.compare import __main__ as compare
-from grpo_training.learning.analysis import step_named
 from grpo_training.runs import folder as run_folders
 from grpo_training.runs.run import OtherRunError
 from tests.conftest import shared_file
@@ -71,8 +70,8 @@ class Server:
         if for_analyst(body):
             number = int(lucky(text, 0) * 1e6)
             words = [WORDS[number // step % len(WORDS)] for step in (1, 100, 10_000)]
-            step = "in 'plan', " if number % 2 else ""
-            return with_lesson(f"When {words[0]} meet {words[1]}, {step}double the first {words[2]}.")
+            step = "plan" if 'the step "plan"' in text else "answer"
+            return with_lesson(f"When {words[0]} meet {words[1]}, the {step} has to double the first {words[2]}.")
         if text.startswith("Plan."):
             return "GOOD plan" if "double the first" in text else "plan"
         number = int(text.rpartition("What is ")[2].split()[0])
@@ -98,38 +97,32 @@ def improved(tmp_path_factory):
         return folder, *improve(two_steps, max_tokens=50, cases=2)
 
 
-def test_lessons_stand_in_the_prompt_that_they_name_and_cases_in_the_last(improved):
+def test_lessons_stand_in_the_prompt_that_they_were_asked_for_and_cases_in_the_last(improved):
     folder, result, bodies = improved
     assert result.verdict == "adopted"
     groups = (folder / "runs/p/cache/generator_1_rollouts.jsonl").read_text().splitlines()
     rollout = json.loads(groups[-1])["rollouts"][0]
     assert "Call 1: What is" in rollout["scaffold"]
     assert rollout["completion"]["usage"]["prompt_tokens"] > 0
-    categories = {one.category for one in result.improved.experiences}
-    assert categories == {"plan", "answer"}
-    for one in result.improved.experiences:
-        assert one.category == ("plan" if "'plan'" in one.content else "answer")
-    assert any(one.kind == "case" for one in result.improved.experiences)
+    log = (folder / "runs/p/experiences/generator_1_experiences.ops.jsonl").read_text().splitlines()
+    added = [one for line in log for one in json.loads(line).get("operations", []) if one["op"] == "add"]
+    assert {(one.get("kind"), one["category"]) for one in added} == {
+        (None, "plan"),
+        (None, "answer"),
+        ("case", "answer"),
+    }
+    assert all(f"the {one['category']} has to" in one["content"] for one in added if "kind" not in one)
     prompts = result.improved.prompts(ROWS[0])
     assert set(prompts) == {"plan", "answer"}
-    for name, text in prompts.items():
-        shown = [one for one in result.improved.experiences if one.content in text]
-        assert {one.category for one in shown} == {name}
+    shown = [
+        (name, one) for name, text in prompts.items() for one in result.improved.experiences if one.content in text
+    ]
+    assert shown
+    assert all(one.category == name for name, one in shown)
     analyst = [body["messages"][-1]["content"] for body in bodies if for_analyst(body)]
-    assert any("the step that went wrong ('plan' or 'answer')" in text and "Call 2" in text for text in analyst)
-
-
-@pytest.mark.parametrize(
-    ("lesson", "step"),
-    [
-        ("When words are rare, in 'search' give their synonyms before you answer.", "search"),
-        ("When it is about a year, the Search step has to give names.", "search"),
-        ("When two names are alike, 'search' for both and 'answer' with one.", "answer"),
-        ("When the passages differ, take the newer one.", "answer"),
-    ],
-)
-def test_a_lesson_is_for_the_step_that_it_names_alone_or_for_the_last(lesson, step):
-    assert step_named(lesson, ("search", "answer")) == step
+    about_plan = ['how the step "plan" has to do its part' in text for text in analyst]
+    assert len(analyst) / 4 < sum(about_plan) < len(analyst) * 3 / 4
+    assert all("Call 2" in text for text in analyst)
 
 
 def test_a_program_may_be_no_coroutine_and_score_itself(folder):

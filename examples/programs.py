@@ -1,8 +1,10 @@
-"""Programs: one searches passages before it answers, two have a calculator: as a tool, and without tools.
+"""Programs: one searches passages before it answers, two have a calculator, as a tool and without tools, one says
+what a message wants before it chooses a label.
 
 python -m grpo_training.improve --dataset claims.jsonl --program examples/programs.py:retrieve --model MODEL
 python -m grpo_training.improve --dataset sums.jsonl --program examples/programs.py:calculate --model MODEL
 python -m grpo_training.improve --dataset sums.jsonl --program examples/programs.py:compute --model MODEL
+python -m grpo_training.improve --dataset mails.jsonl --program examples/programs.py:classify --model MODEL
 """
 
 from __future__ import annotations
@@ -75,6 +77,16 @@ async def compute(row: Mapping[str, Any], client: Any, prompts: Mapping[str, str
     value = f"A calculator says: {expression} = {_value(expression)}"
     asked = f"{row['question']}\n{prompts['answer']}\n{value}\nEnd with a line that has only the number."
     return (await _said(client, asked)).strip().splitlines()[-1]
+
+
+@program(prompts=["restate", "label"])
+async def classify(row: Mapping[str, Any], client: Any, prompts: Mapping[str, str]) -> str:
+    """What the writer of a message wants, then one of the labels of the row."""
+    message, labels = f"Message: {row['text']}", f"Labels: {', '.join(row['labels'])}"
+    wish = await _said(client, f"{prompts['restate']}\nSay in one short sentence what its writer wants.\n{message}")
+    form = "Reply with the label that fits best, and nothing else."
+    reply = await _said(client, f"{labels}\n{prompts['label']}\n{message}\nIts writer wants: {wish}\n{form}")
+    return reply.strip().splitlines()[-1]
 
 
 async def _said(client: Any, text: str) -> str:

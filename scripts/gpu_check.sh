@@ -23,10 +23,10 @@ part() {  # part SECONDS TITLE COMMAND...: run a command with a time limit, and 
 
 nvidia-smi --query-gpu=name,memory.total --format=csv,noheader
 "$python" -c 'import torch, transformers, trl; print("torch", torch.__version__, "transformers", transformers.__version__, "trl", trl.__version__)'
-part 90 "FlexAttention against padded rows" "$python" -m pytest -q -p no:cacheprovider -k gpu tests/grpo_training/train/objective
-part 90 "update step, 8 replies of 512 tokens to a prompt of 512" \
+part 70 "FlexAttention against padded rows" "$python" -m pytest -q -p no:cacheprovider -k gpu tests/grpo_training/train/objective
+part 75 "update step, 8 replies of 512 tokens to a prompt of 512" \
     "$python" -m bench.real_model_step --model "$model" --rows 8 --prompt 512 --completion 512
-part 60 "update step, 8 replies of 256 tokens to a prompt of 32" \
+part 45 "update step, 8 replies of 256 tokens to a prompt of 32" \
     "$python" -m bench.real_model_step --model "$model" --rows 8 --prompt 32 --completion 256
 [ -n "$problems" ] || exit $failed
 
@@ -46,10 +46,11 @@ online() {  # online NAME FLAGS...: three online steps, and the largest memory o
 }
 export -f online
 export python model problems
-part 80 "online, transformers" bash -c 'online transformers'
+part 60 "online, transformers" bash -c 'online transformers'
+part 60 "online, transformers, a step ahead" bash -c 'online ahead --steps-ahead 1'
 if "$python" -c 'import vllm' 2>/dev/null; then
-    part 80 "online, vLLM in the process" bash -c 'online vllm --use-vllm --vllm-mode colocate'
-    part 80 "online, vLLM that sleeps while weights are trained" \
+    part 85 "online, vLLM in the process" bash -c 'online vllm --use-vllm --vllm-mode colocate'
+    part 85 "online, vLLM that sleeps while weights are trained" \
         bash -c 'online sleeping --use-vllm --vllm-mode colocate --vllm-enable-sleep-mode'
 fi
 exit $failed

@@ -33,6 +33,9 @@ def rows_of(dataset: DataSet, folder: Path, seed: int) -> tuple[list[Row], list[
     if dataset.nearest_labels:
         labels = nearest_labels({_answer(row) for row in files[0]}, dataset.nearest_labels)
         files = [[row for row in rows if _answer(row) in labels] for rows in files]
+    if dataset.labels:
+        known_labels = sorted({_answer(row) for row in files[0]})
+        files = [[{**row, dataset.labels: known_labels} for row in rows] for rows in files]
     if dataset.decimals is not None:
         files = [[with_decimals(row, dataset.decimals) for row in rows] for rows in files]
     rng, known = random.Random(seed), set[str]()

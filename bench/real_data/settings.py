@@ -26,6 +26,7 @@ class DataSet(_Part):
     max_tokens: int
     nearest_labels: int | None = None
     by_label: bool = False
+    labels: str | None = None
     decimals: int | None = None
     rename: dict[str, str] = {}
     flags: Words = []

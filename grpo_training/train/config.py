@@ -148,6 +148,9 @@ class GRPOTrainingConfig(ResumableSettings):
     score_deadline: float | None = Field(
         None, gt=0, description="seconds to score a batch; later completions have no reward, which is not 0 (online)"
     )
+    steps_ahead: int = Field(
+        0, ge=0, le=1, description="1: train on the completions of the step before, which are scored meanwhile (online)"
+    )
 
     # policy loss
     loss_type: Literal["grpo", "dr_grpo", "dapo", "bnpo", "cispo"] = Field("dapo", description="loss type, as in TRL")

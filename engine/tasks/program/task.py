@@ -16,6 +16,7 @@ from engine.own_data.single_row import answer_column, question_column, question_
 from engine.records import Candidate, Completion, Outcome, Problem
 from engine.task import Measurement, Task, Teaching
 from engine.tasks.answers.task import TASK as ANSWERS
+from engine.tasks.answers.task import truth_of
 from engine.tasks.program.client import ProgramClient
 from engine.tasks.program.declaration import Run, prompts_of
 from engine.tasks.simple.task import NO_TRUTH
@@ -152,9 +153,15 @@ class ProgramTask(Task[Run]):
         return ANSWERS.evaluate(read, compared)
 
     def truth(self, problem: Problem) -> str:
-        """The right answer of the row, if it has one."""
+        """The right answer of the row, if it has one: an option as the row writes it, or with its mark and its text."""
         compared = _compared(problem)
-        return NO_TRUTH if compared is None else ANSWERS.truth(compared)
+        if compared is None:
+            return NO_TRUTH
+        truth, how = truth_of(compared)
+        if how.kind != "choice":
+            return truth
+        given = json.loads(problem.answer).get("given")
+        return given if given in how.options else ANSWERS.teaching(compared).answer or truth
 
     def reward_row(self, problem: Problem) -> Mapping[str, Any]:
         """The row that the problem was made of."""
@@ -171,7 +178,7 @@ class ProgramTask(Task[Run]):
         }
         if steps:
             steps[self.prompts[-1]] = rule
-        answer = None if compared is None else ANSWERS.truth(compared)
+        answer = None if compared is None else self.truth(problem)
         return Teaching(rule, answer, is_choice=True, steps=steps)
 
     def leaks_answer(self, content: str, problem: Problem) -> bool:

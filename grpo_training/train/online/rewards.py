@@ -7,12 +7,12 @@ scored against the problem of its own row only, so shuffled or repeated batches 
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from agents.generator import generator_messages
 from engine.contract.training_reward import RewardFunction
@@ -62,6 +62,14 @@ class ScoredCompletion:
     figures: Mapping[str, float] = field(default_factory=dict)
 
 
+class _Begun(NamedTuple):
+    """A batch that is being scored: its rows, their scores, and when its time is over."""
+
+    rows: Sequence[tuple[Problem, Any, Sequence[int]]]
+    calls: Sequence[Future[ScoredCompletion]]
+    until: float | None
+
+
 def dataset_rows(
     problems: Iterable[Problem], style: str, prompts: Mapping[str, Sequence[Message]] = MappingProxyType({})
 ) -> list[dict[str, Any]]:
@@ -96,15 +104,15 @@ class TrlReward:
     TRL calls it once per batch of completions. The reward of a completion that could not be scored through no fault
     of the model (a verifier that did not start, a custom reward that raised) is None, which TRL leaves out of the
     group; it is never 0. Metrics: ``rewards/<component>/mean``, ``pass_rate``, the shares ``faults/infra``,
-    ``faults/model``, ``faults/verifier_timeout``, and ``scoring_time``, the seconds that scoring the batch took.
+    ``faults/model``, ``faults/verifier_timeout``, and ``scoring_time``, the seconds that the step waited for it.
 
     Args:
         custom: scores completions by a custom reward function, from several threads, or whole batches.
         reward_functions: the training reward of each task, by its name; None: that of
             ``engine.reward_evaluator``.
         workers: completions that are scored at a time.
-        deadline_s: seconds for a batch; completions that take longer have no reward; None: no limit. A custom
-            reward that takes whole batches has none.
+        deadline_s: seconds for a batch from :meth:`begin` on; completions that take longer have no reward; None: no
+            limit. A custom reward that takes whole batches has none.
         clock: monotonic seconds.
     """
 
@@ -128,6 +136,7 @@ class TrlReward:
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="reward")
         self._unscored_batches, self._clock = 0, clock
         self._deadline_s = deadline_s
+        self._begun: deque[_Begun] = deque()
 
     def __enter__(self) -> TrlReward:
         return self
@@ -158,39 +167,56 @@ class TrlReward:
         Raises:
             NothingScoredError: nothing could be scored in :data:`PATIENCE` consecutive batches.
         """
-        began = self._clock()
-        problems = [Problem.model_validate_json(text) for text in problem]
+        called = self._clock()
         of_trainer = {name: value for name, value in (more | {"log_metric": log_metric}).items() if name in OF_TRAINER}
         if isinstance(self._custom, BatchReward):
+            problems = [Problem.model_validate_json(text) for text in problem]
             rows = [task_named(each.task).reward_row(each) for each in problems]
             given = self._custom.score(prompts, completions, completion_ids, rows, of_trainer)
             scored_rows = zip(problems, completions, completion_ids, given, strict=True)
             self.latest = [_by_function(*row) for row in scored_rows]
         else:
-            self.latest = self._scored(list(zip(problems, completions, completion_ids, strict=True)))
+            if not self._begun:
+                self.begin(completions=completions, completion_ids=completion_ids, problem=problem)
+            self.latest = self._scored(self._begun.popleft())
         self.scored += len(self.latest)
         rewards = [scored.reward for scored in self.latest]
         self.without_reward += rewards.count(None)
         self.faults.update(scored.outcome for scored in self.latest if scored.outcome is not Outcome.OK)
         self.first_error = self.first_error or next((scored.error for scored in self.latest if scored.error), "")
         if log_metric is not None:
-            for name, value in (batch_metrics(self.latest) | {"scoring_time": self._clock() - began}).items():
+            for name, value in (batch_metrics(self.latest) | {"scoring_time": self._clock() - called}).items():
                 log_metric(name, value)
         self._unscored_batches = 0 if any(reward is not None for reward in rewards) else self._unscored_batches + 1
         if self._unscored_batches >= PATIENCE:
             raise self._nothing_scored(f"None of the last {PATIENCE} batches of completions could be scored")
         return rewards
 
-    def _scored(self, rows: Sequence[tuple[Problem, Any, Sequence[int]]]) -> list[ScoredCompletion]:
-        """The completions of a batch; those that are not scored by the deadline have no reward."""
-        calls: list[Future[ScoredCompletion]] = [self._pool.submit(self._score, *row) for row in rows]
-        late = wait(calls, timeout=self._deadline_s).not_done
+    def begin(
+        self, *, completions: Sequence[Any], completion_ids: Sequence[Sequence[int]], problem: Sequence[str]
+    ) -> None:
+        """Begin to score a batch in threads; a later call with the same arguments waits for the scores.
+
+        Batches are asked for in the order in which they were begun. A custom reward that takes whole batches scores
+        them in the call.
+        """
+        if isinstance(self._custom, BatchReward):
+            return
+        problems = [Problem.model_validate_json(text) for text in problem]
+        rows = list(zip(problems, completions, completion_ids, strict=True))
+        until = None if self._deadline_s is None else self._clock() + self._deadline_s
+        self._begun.append(_Begun(rows, [self._pool.submit(self._score, *row) for row in rows], until))
+
+    def _scored(self, batch: _Begun) -> list[ScoredCompletion]:
+        """The completions of a batch; those that are not scored by its deadline have no reward."""
+        left = None if batch.until is None else max(0.0, batch.until - self._clock())
+        late = wait(batch.calls, timeout=left).not_done
         for call in late:
             call.cancel()  # it has no effect on one that runs, which ends at the time limit of its task
         why = f"not scored within {self._deadline_s:g} s" if late else ""
         return [
             _by_function(*row, (None, why)) if call in late else call.result()
-            for row, call in zip(rows, calls, strict=True)
+            for row, call in zip(batch.rows, batch.calls, strict=True)
         ]
 
     def _score(self, problem: Problem, completion: Any, token_ids: Sequence[int]) -> ScoredCompletion:

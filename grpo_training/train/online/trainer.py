@@ -1,6 +1,7 @@
 """TRL's GRPO trainer with imitation terms.
 
-``compute_loss`` calls TRL's and adds the terms; sampling, advantages and clipping are TRL's. Where rows can be packed
+``compute_loss`` calls TRL's and adds the terms; sampling, advantages and clipping are TRL's. With ``steps_ahead`` a
+step trains on what the step before sampled, so that scoring has the time of a step. Where rows can be packed
 (:mod:`grpo_training.train.objective.packing`), the log-probs are computed with each prompt once. A checkpoint that
 cannot be written is removed.
 """
@@ -10,8 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from trl import GRPOTrainer
@@ -25,6 +27,13 @@ from grpo_training.train.data.samples import Sample
 from grpo_training.train.folders import none_if_failed
 from grpo_training.train.objective.logprobs import LogProbModel, can_pack, completion_logps, not_finite_weight
 from grpo_training.train.online.rewards import TrlReward
+
+
+class _Sampled(NamedTuple):
+    """Rows of the dataset, and what TRL's ``_generate`` returns for their prompts."""
+
+    rows: list[dict[str, Any]]
+    generated: tuple[Any, ...]
 
 
 class GRPOWithImitationTrainer(GRPOTrainer):  # type: ignore[misc]
@@ -60,6 +69,8 @@ class GRPOWithImitationTrainer(GRPOTrainer):  # type: ignore[misc]
         self._micro_batch = 0
         self._weights = {"teacher_sft": config.teacher_sft_weight, "self_sft": config.self_sft_weight}
         self._imitated: dict[str, list[Sample]] = {}
+        self._ahead: _Sampled | None = None
+        self._given: tuple[Any, ...] | None = None
 
     def compute_loss(
         self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
@@ -89,6 +100,58 @@ class GRPOWithImitationTrainer(GRPOTrainer):  # type: ignore[misc]
             metrics[name].append(value * micro_batches)  # TRL logs the mean over them; these are shares of a sum
         self._micro_batch += 1
         return loss
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        """TRL's inputs of a step; with ``steps_ahead`` those of the completions that the step before sampled.
+
+        Then the first step, also of a resumed training, samples its problems twice, for the second step too, and the
+        last one samples nothing. The ratio of a token has the log-prob of the weights that sampled it as denominator:
+        vLLM's in the weight that TRL caps, else one that is computed after the sampling.
+        """
+        if not self._settings.steps_ahead:
+            of_step: dict[str, Any] = super()._generate_and_score_completions(inputs)
+            return of_step
+        sampled = self._ahead or self._sample(inputs)
+        is_last = self.state.global_step + 1 >= self.state.max_steps
+        self._ahead = None if is_last else self._sample(inputs)
+        self._given = sampled.generated
+        of_step = super()._generate_and_score_completions(sampled.rows)
+        of_step.setdefault("old_per_token_logps", of_step["sampling_per_token_logps"])
+        return of_step
+
+    def _generate(self, prompts: list[Any]) -> tuple[Any, ...]:
+        """TRL's completions of the prompts; those that were sampled before, if there are any."""
+        given, self._given = self._given, None
+        if given is not None:
+            return given
+        generated: tuple[Any, ...] = super()._generate(prompts)
+        return generated
+
+    def _sample(self, rows: list[dict[str, Any]]) -> _Sampled:
+        """Completions of the rows, whose scoring has begun."""
+        generated = self._generate([row["prompt"] for row in rows])
+        prompt_ids, completion_ids, tool_mask, completions, logps, *more = generated
+        problems = [row["problem"] for row in rows]
+        self._reward.begin(completions=completions, completion_ids=completion_ids, problem=problems)
+        if logps is None:
+            logps = self._sampling_logps(prompt_ids, completion_ids)
+        return _Sampled(rows, (prompt_ids, completion_ids, tool_mask, completions, logps, *more))
+
+    def _sampling_logps(
+        self, prompt_ids: Sequence[Sequence[int]], completion_ids: Sequence[Sequence[int]]
+    ) -> list[list[float]]:
+        """The log-probs of the sampled tokens by the present weights."""
+        rows = [Sample("", tuple(prompt), tuple(ids)) for prompt, ids in zip(prompt_ids, completion_ids, strict=True)]
+        model = LogProbModel(self.accelerator.unwrap_model(self.model), packs=self._packs)
+        size, device = self.args.per_device_train_batch_size, self.accelerator.device
+        found: list[list[float]] = []
+        with torch.no_grad(), self.accelerator.autocast():
+            for start in range(0, len(rows), size):
+                part = rows[start : start + size]
+                batch = collate(part, self.processing_class.pad_token_id).to(device)
+                logps, _ = model(batch, temperature=self.temperature)
+                found += [values[: len(row.completion_ids)] for values, row in zip(logps.tolist(), part, strict=True)]
+        return found
 
     def _get_per_token_logps_and_entropies(
         self, model: Any, input_ids: Tensor, attention_mask: Tensor, logits_to_keep: int, *args: Any, **named: Any

@@ -332,6 +332,8 @@ def test_what_a_program_returns_is_scored(tmp_path):
         ([{"question": f"q {n}", "answer": f"It is {n}.\n#### {n}"} for n in range(5, 9)], "5", "5", "It is 6."),
         ([{"question": f"q {n}", "answers": {"text": ["Ann", "Ann Doe"]}} for n in range(4)], "Ann", "ann doe", "Bob"),
         ([{"text": f"t {n}", "label": label} for n, label in enumerate("abab" * 3)], "a", "A", "b"),
+        ([{"question": f"q {n}", "options": ["cat", "dog"], "answer": "dog"} for n in range(4)], "dog", "Dog", "cat"),
+        ([{"question": f"q {n}", "choices": ["cat", "dog"], "answer": n % 2} for n in range(4)], "(A) cat", "A", "B"),
     ],
 )
 def test_an_answer_is_compared_as_an_answer_to_the_dataset_without_a_program(rows, truth, right, wrong, tmp_path):
@@ -348,7 +350,8 @@ def test_public_rows_have_the_right_answers_that_they_have_without_a_program():
         path = str(shared_file(f"datasets/{name}"))
         usual = load_dataset(path, task=task_named("answers"), max_problems=50).problems
         mine = load_dataset(path, task=task, max_problems=50).problems
-        assert [task.truth(one) for one in mine] == [task_named("answers").truth(one) for one in usual]
+        shown = [task.truth(one).removeprefix("(")[0] if "ruin" in name else task.truth(one) for one in mine]
+        assert shown == [task_named("answers").truth(one) for one in usual]
         assert all(is_right(task.truth(one), one) for one in mine)
 
 

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import signal
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -134,6 +135,76 @@ def imitated(monkeypatch):
 
     monkeypatch.setattr(GRPOWithImitationTrainer, "_imitation", keep)
     return found
+
+
+def test_a_step_ahead_learns_too_and_samples_no_more_than_its_steps_take(model, task, tmp_path):
+    config = config_of(
+        model, max_steps=12, learning_rate=2e-2, per_device_train_batch_size=32, num_generations=8, steps_ahead=1
+    )
+    assert train(config, tmp_path / "run").steps == 12
+    rates = [line["pass_rate"] for line in lines(tmp_path / "run")]
+    assert len(rates) == 12
+    assert sum(rates[-4:]) > sum(rates[:4]) + 1.0
+    assert task.checked == 12 * 32
+
+
+def test_a_step_ahead_trains_on_the_step_before_by_the_weights_that_sampled_it(model, task, tmp_path, monkeypatch):
+    sampled, trained, errors = [], [], []
+    sample, loss = GRPOWithImitationTrainer._sample, GRPOWithImitationTrainer.compute_loss
+
+    def keep(self, rows):
+        found = sample(self, rows)
+        weights = {name: one.clone() for name, one in self.model.state_dict().items()}
+        sampled.append((self.state.global_step, weights, sorted(map(tuple, found.generated[1]))))
+        return found
+
+    def compare(self, model, inputs, **others):
+        lengths = inputs["completion_mask"].sum(1).tolist()
+        completions = zip(inputs["completion_ids"].tolist(), lengths, strict=True)
+        trained.append(sorted(tuple(ids[:length]) for ids, length in completions))
+        if len(trained) > 1:  # the second step trains on what the first one sampled as second, and so on
+            weights = {name: one.clone() for name, one in self.model.state_dict().items()}
+            self.model.load_state_dict(sampled[len(trained) - 1][1])
+            ids = torch.cat([inputs["prompt_ids"], inputs["completion_ids"]], 1)
+            mask = torch.cat([inputs["prompt_mask"], inputs["completion_mask"]], 1)
+            with torch.no_grad():
+                expected, *_ = GRPOTrainer._get_per_token_logps_and_entropies(
+                    self, self.model, ids, mask, inputs["completion_ids"].shape[1]
+                )
+            self.model.load_state_dict(weights)
+            errors.append(((expected - inputs["old_per_token_logps"]) * inputs["completion_mask"]).abs().max().item())
+        return loss(self, model, inputs, **others)
+
+    monkeypatch.setattr(GRPOWithImitationTrainer, "_sample", keep)
+    monkeypatch.setattr(GRPOWithImitationTrainer, "compute_loss", compare)
+    train(config_of(model, max_steps=4, learning_rate=2e-2, steps_ahead=1), tmp_path / "run")
+    assert [step for step, *_ in sampled] == [0, 0, 1, 2]
+    assert trained == [completions for *_, completions in sampled]
+    assert max(errors) < 1e-4
+    ratios = [line["clip_ratio/region_mean"] for line in lines(tmp_path / "run")]
+    assert ratios[0] == 0
+    assert max(ratios) > 0  # the weights have changed since
+
+
+def test_a_step_ahead_samples_while_completions_are_scored(model, task, tmp_path, monkeypatch):
+    sampled_twice, generate = threading.Event(), GRPOTrainer._generate
+    calls = []
+
+    def counted(self, prompts):
+        calls.append(len(prompts))
+        found = generate(self, prompts)
+        if len(calls) == 2:
+            sampled_twice.set()
+        return found
+
+    def waits(number):
+        assert sampled_twice.wait(60), "no second batch was sampled while the first was scored"
+        return Outcome.OK
+
+    monkeypatch.setattr(GRPOTrainer, "_generate", counted)
+    task.ends = waits
+    train(config_of(model, steps_ahead=1), tmp_path / "run")
+    assert calls == [8, 8]
 
 
 def test_what_is_rewarded_gets_likelier_and_the_results_are_complete(model, task, tmp_path):

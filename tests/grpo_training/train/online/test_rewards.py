@@ -193,6 +193,31 @@ def test_a_completion_that_is_not_scored_by_the_deadline_has_no_reward(monkeypat
         assert score(reward, [problem(7)] * 2, ["slow", "7"]) == [0.0, 1.0]
 
 
+def test_batches_that_were_begun_are_scored_in_their_order_and_their_deadline_runs_from_there(monkeypatch):
+    reached, released, now = threading.Event(), threading.Event(), [0.0]
+
+    class Slow(FakeTask):
+        def evaluate(self, candidate, problem):
+            if candidate.stated_answer == "slow":
+                reached.set()
+                released.wait(30)
+            return super().evaluate(candidate, problem)
+
+    monkeypatch.setitem(registry._registered, "math", Slow())
+    batches = [(["7", "slow"], [1.0, None]), (["8", "7"], [0.0, 1.0])]
+    with TrlReward(workers=1, deadline_s=100, clock=lambda: now[0]) as reward:
+        for texts, _ in batches:
+            reward.begin(completions=texts, completion_ids=[[1]] * 2, problem=[problem(7).model_dump_json()] * 2)
+        reached.wait(30)  # the first completion is scored, and the second holds up the only thread
+        now[0] = 101.0
+        assert score(reward, [problem(7)] * 2, batches[0][0]) == batches[0][1]
+        now[0] = 99.0
+        released.set()
+        assert score(reward, [problem(7)] * 2, batches[1][0]) == batches[1][1]
+        now[0] = 1000.0
+        assert score(reward, [problem(7)], ["7"]) == [1.0]  # begins in the call
+
+
 def test_the_prompt_is_the_generators_own_without_experiences():
     (one,) = load_problems("quickstart", max_problems=1)
     (row,) = dataset_rows([one], "compact")

@@ -173,7 +173,7 @@ class ProgramTask(Task[Run]):
         compared = _compared(problem)
         rule = super().teaching(problem).rule if compared is None else ANSWERS.teaching(compared, wrong).rule
         steps = {
-            name: f'says how the step "{name}" has to do its part, so that later steps can answer'
+            name: f'says what the step "{name}" has to write for such a problem, so that the right answer follows'
             for name in self.prompts
         }
         if steps:

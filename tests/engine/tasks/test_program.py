@@ -120,7 +120,7 @@ def test_lessons_stand_in_the_prompt_that_they_were_asked_for_and_cases_in_the_l
     assert shown
     assert all(one.category == name for name, one in shown)
     analyst = [body["messages"][-1]["content"] for body in bodies if for_analyst(body)]
-    about_plan = ['how the step "plan" has to do its part' in text for text in analyst]
+    about_plan = ['says what the step "plan" has to write' in text for text in analyst]
     assert len(analyst) / 4 < sum(about_plan) < len(analyst) * 3 / 4
     assert all("Call 2" in text for text in analyst)
 

@@ -30,7 +30,6 @@ FROM base AS project
 WORKDIR /opt/scaffold-grpo
 COPY --from=phaser /phaser/node_modules engine/tasks/phaser/node/node_modules
 COPY pyproject.toml constraints.txt README.md LICENSE ./
-COPY agents agents
 COPY engine engine
 COPY grpo_training grpo_training
 COPY prompts prompts

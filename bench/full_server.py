@@ -31,7 +31,6 @@ from typing import Any
 
 from aiohttp import web
 
-import agents
 import engine
 import grpo_training
 import prompts
@@ -295,7 +294,7 @@ def main() -> int:
     if arguments.serve:
         asyncio.run(serve(arguments.problems))
         return 0
-    for package in (agents, engine, grpo_training, prompts):
+    for package in (engine, grpo_training, prompts):
         compileall.compile_dir(package.__path__[0], quiet=1)
     problems = [one.problem.text for one in drawn(arguments.problems)]
     with running_server(arguments.problems) as url:

@@ -23,7 +23,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from agents.analyst import Attempt, ExperienceAnalyst
 from engine.api_manager import ApiManager
 from engine.datasets import load_problems
 from engine.experience.choice import LearnedExperiences
@@ -32,6 +31,7 @@ from engine.llm.client import LLMClient
 from engine.records import Experience, Problem, Sampling
 from engine.statistics.paired import Estimate, clustered_mean, paired_difference
 from grpo_training import generator1
+from grpo_training.agents.analyst import Attempt, ExperienceAnalyst
 from grpo_training.cli.settings import ROOT
 from grpo_training.evaluate.arms import JudgedSample, ProblemResult
 from grpo_training.evaluate.sampling import evaluate_problems

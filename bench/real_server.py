@@ -28,7 +28,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 import aiohttp
 from aiohttp import web
 
-import agents
 import engine
 import grpo_training
 import prompts
@@ -115,7 +114,7 @@ def main() -> int:
     arguments = parser.parse_args()
     url, counts = arguments.url, (arguments.problems, arguments.samples)
     model = got(f"{url}/models")["data"][0]["id"]
-    for package in (agents, engine, grpo_training, prompts):
+    for package in (engine, grpo_training, prompts):
         compileall.compile_dir(package.__path__[0], quiet=1)
     learning = {"off": LEARNING_OFF, "on": ()}
     for in_flight in arguments.in_flight:

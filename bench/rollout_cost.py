@@ -12,12 +12,12 @@ import tempfile
 import time
 from pathlib import Path
 
-from agents.chat import ReadReply
 from engine.records import Completion, Outcome, Problem, Reply, RolloutGroup, timestamp
 from engine.reward_evaluator import RewardEvaluator
 from engine.sandbox.worker import shared_pool
 from engine.storage.rollout_store import RolloutStore, read
 from engine.tasks.registry import task_named
+from grpo_training.agents.chat import ReadReply
 from grpo_training.learning.scored_groups import rollout_from
 from tests.conftest import SHARED_DATA
 from tests.support.recorded_replies import reply_text

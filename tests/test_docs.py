@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-import agents
 import engine
 import grpo_training
+import grpo_training.agents
 from grpo_training.cli.program import commands
 from tests.conftest import ROOT
 from tests.support.command_help import help_of_all
@@ -75,7 +75,7 @@ def test_named_files_exist(page):
     missing = [target for target in links if not (page.parent / target).exists()]
     words = re.findall(r"[\w./<>*-]+", " ".join(re.findall(r"`([^`\n]+)`", text)) + " " + " ".join(fences(text)))
     for word in words:
-        is_path = re.match(r"(engine|agents|prompts|docs|examples|tests|bench|data|grpo_training)/[\w.]", word)
+        is_path = re.match(r"(engine|prompts|docs|examples|tests|bench|data|grpo_training)/[\w.]", word)
         if is_path and not WRITTEN_BY_COMMANDS.search(word) and "*" not in word and "<" not in word:
             missing += [] if (ROOT / word.rstrip(".")).exists() else [word]
     assert not missing
@@ -86,7 +86,7 @@ def fences(text, language=""):
 
 
 def test_pages_named_in_the_source_exist():
-    folders = ("engine", "agents", "grpo_training", "prompts", "bench", "examples", "tests")
+    folders = ("engine", "grpo_training", "prompts", "bench", "examples", "tests")
     suffixes = {".py", ".yaml", ".j2", ".md", ".toml"}
     files = [
         path
@@ -106,7 +106,7 @@ def test_pages_named_in_the_source_exist():
 def texts_of_the_source():
     """The plain texts of the source without docstrings, and patterns of its f-strings, whose values match any text."""
     plain, patterns = [], set()
-    for path in (path for package in ("engine", "agents", "grpo_training") for path in (ROOT / package).rglob("*.py")):
+    for path in (path for package in ("engine", "grpo_training") for path in (ROOT / package).rglob("*.py")):
         nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
         docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
         for node in nodes:
@@ -187,7 +187,7 @@ def test_the_snippets_of_the_python_api_run(tmp_path, monkeypatch):
 
 def test_every_exported_name_can_be_imported():
     missing = []
-    for package in (agents, engine, grpo_training):
+    for package in (engine, grpo_training, grpo_training.agents):
         missing += [name for name in package.__all__ if getattr(package, name, None) is None]
     assert not missing
 

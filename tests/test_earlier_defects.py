@@ -29,11 +29,11 @@ def sent(world):
 
 
 def test_01_templates_are_checked_when_an_agent_is_made():
-    from agents.analyst import ExperienceAnalyst
-    from agents.critic import CriticAgent
-    from agents.generator import GeneratorAgent
-    from agents.judge import Judge
     from engine.records import Sampling
+    from grpo_training.agents.analyst import ExperienceAnalyst
+    from grpo_training.agents.critic import CriticAgent
+    from grpo_training.agents.generator import GeneratorAgent
+    from grpo_training.agents.judge import Judge
 
     client = ScriptedClient()  # a template that does not fit raises
     ExperienceAnalyst(client, "analyst", "generator")

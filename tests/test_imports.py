@@ -8,7 +8,7 @@ import pytest
 
 from tests.conftest import ROOT
 
-PACKAGES = ("engine", "agents", "grpo_training", "prompts")
+PACKAGES = ("engine", "grpo_training", "prompts")
 
 
 def test_modules_import_each_other_in_no_cycle():

@@ -22,7 +22,7 @@ def sources():
 
 
 def _sources():
-    for package in ("agents", "engine", "grpo_training", "prompts"):
+    for package in ("engine", "grpo_training", "prompts"):
         for path in sorted((ROOT / package).rglob("*.py")):
             name = path.relative_to(ROOT).as_posix()
             if not name.startswith(("engine/tasks/", *COMMANDS_OF_TASKS)):

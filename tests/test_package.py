@@ -61,7 +61,7 @@ def test_the_build_prints_no_warning(built):
 
 
 def test_the_wheel_holds_every_tracked_file_of_the_packages_and_the_shipped_data(built):
-    packages = ("agents", "engine", "grpo_training", "prompts")
+    packages = ("engine", "grpo_training", "prompts")
     tracked = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", *packages],
         cwd=ROOT, capture_output=True, text=True, check=True,
@@ -205,5 +205,5 @@ def test_the_extra_local_has_what_transformers_serve_needs():
 
 def test_importing_the_packages_loads_no_heavy_library(tmp_path):
     heavy = "torch transformers trl ray vllm unsloth starlette datasets aiohttp openai httpx pydantic"
-    code = f"import sys, agents, engine, grpo_training; print([n for n in {heavy.split()} if n in sys.modules])"
+    code = f"import sys, engine, grpo_training.agents; print([n for n in {heavy.split()} if n in sys.modules])"
     assert run(["-c", code], cwd=tmp_path, path=ROOT).stdout == "[]\n"

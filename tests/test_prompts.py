@@ -3,12 +3,12 @@ import re
 import pytest
 
 import prompts
-from agents.analyst import Attempt
-from agents.generator import generator_messages, prompt_hash
-from agents.templates import role_template
 from engine.errors import TemplateError
 from engine.records import Experience, Problem
 from engine.tasks.registry import task_named
+from grpo_training.agents.analyst import Attempt
+from grpo_training.agents.generator import generator_messages, prompt_hash
+from grpo_training.agents.templates import role_template
 from prompts import PromptTemplate, experience_block
 
 GENERATOR = {"problem", "experiences", "answer_form"}

@@ -12,12 +12,12 @@ import random
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from agents.templates import role_template
 from engine.records import Experience, Message, Scaffold
 from engine.task import Task
 from engine.tasks.registry import task_named
 from examples.pocket_model.quickstart import FAMILIES, draw_instance
 from examples.pocket_model.quickstart.families import FamilyProblem, ProblemFamily
+from grpo_training.agents.templates import role_template
 from prompts import PromptTemplate
 
 Role = Literal["generator", "critic", "analyst"]

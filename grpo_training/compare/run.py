@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
 
-from agents.generator import generator_messages
 from engine.api_manager import JUDGE_ROLE, ApiManager
 from engine.experience.choice import experiences_for
 from engine.records import Message, Problem, Record, Sampling
 from engine.statistics.group_sequential import GroupSequentialTest, alpha_of_test, problems_needed
 from engine.storage.append_log import replacement
 from engine.tasks.registry import task_named
+from grpo_training.agents.generator import generator_messages
 from grpo_training.cli.entry import run_async
 from grpo_training.cli.settings import shown_path
 from grpo_training.compare.settings import ARMS, CompareSettings

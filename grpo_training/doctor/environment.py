@@ -16,8 +16,8 @@ from engine.storage.installation import CHROMIUM, first_installed, install_comma
 from grpo_training.serve.engines import automatic_engine
 
 _DISTRIBUTION = "scaffold-grpo"
-_TOP_LEVEL = ("agents", "engine", "prompts")
-"""Packages of the project whose names others may have, such as ``agents`` of ``openai-agents``."""
+_TOP_LEVEL = ("engine", "prompts")
+"""Packages of the project whose names others may have."""
 _EXTRAS = {
     "local": "local models",
     "finetune": "fine-tuning",

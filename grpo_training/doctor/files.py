@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from agents.templates import TEMPLATE_NAMES, check_prompts, role_template
 from engine.abilities import ChecksItself
 from engine.contract.checks import CheckResult, failure_of, passed, passed_if
 from engine.datasets import load_problems
@@ -14,6 +13,7 @@ from engine.experience.file import parse_library
 from engine.records import Completion
 from engine.task import validate
 from engine.tasks.registry import known_tasks, task_named
+from grpo_training.agents.templates import TEMPLATE_NAMES, check_prompts, role_template
 from grpo_training.cli.settings import POCKET_DATASET
 from grpo_training.cli.terminal_text import counted
 from prompts import prompt_styles

@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
-from agents.generator import generator_messages, prompt_hash
 from engine.api_manager import GENERATORS
 from engine.errors import IncompleteRunError, InputError, MissingInputError
 from engine.experience.choice import LearnedExperiences, PromptExperiences, experiences_for
@@ -21,6 +20,7 @@ from engine.llm.journal import ResponseJournal
 from engine.records import Message, Problem, Sampling, timestamp
 from engine.storage.append_log import AppendLog, replace_file, replacement
 from engine.tasks.registry import task_named
+from grpo_training.agents.generator import generator_messages, prompt_hash
 from grpo_training.cli.bar import note, problem_bar
 from grpo_training.cli.entry import run_async
 from grpo_training.cli.settings import POCKET_MODEL, as_flag, shown_path

@@ -6,9 +6,6 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from agents.chat import ChatClient, with_images
-from agents.generator import generator_messages, read_candidate
-from agents.judge import Judge, judged_by_rubric
 from engine.abilities import asked_through, schema_of
 from engine.errors import IncompleteRunError
 from engine.experience.choice import PromptExperiences, experiences_for
@@ -16,6 +13,9 @@ from engine.records import ChatRequest, Outcome, Problem, Reply, Sampling
 from engine.reward_evaluator import RewardEvaluator
 from engine.task import Task
 from engine.tasks.registry import task_named
+from grpo_training.agents.chat import ChatClient, with_images
+from grpo_training.agents.generator import generator_messages, read_candidate
+from grpo_training.agents.judge import Judge, judged_by_rubric
 from grpo_training.evaluate.arms import JudgedSample, ProblemResult
 from grpo_training.runs.window import run_in_window
 

@@ -10,7 +10,6 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from agents.generator import generator_messages
 from engine.abilities import MakesAnswers, ReadsDescribedRows, ReadsQuestions, ShowsImages, images_of
 from engine.errors import InputError, MissingInputError
 from engine.experience.choice import LearnedExperiences, lessons_of
@@ -19,6 +18,7 @@ from engine.experience.state import LibraryState
 from engine.records import IMAGE_COLUMN, IMAGE_MARK, ChatRequest, Completion, Experience, Message, Problem, Record
 from engine.task import Task
 from engine.tasks.registry import load_task
+from grpo_training.agents.generator import generator_messages
 
 RESULT, EXPERIENCES, MESSAGES = "result.json", "experiences.json", "messages.json"
 PLACEHOLDER = "{question}"
@@ -133,8 +133,8 @@ class Improved:
         messages, images = self.for_problem(problem), images_of(self._task, problem)
         if not images:
             return as_dicts(messages)
-        from agents.chat import showing  # with the bodies of requests, for questions with images only
         from engine.llm.requests import wire_messages
+        from grpo_training.agents.chat import showing  # with the bodies of requests, for questions with images only
 
         return wire_messages(showing(ChatRequest(role=self.result.role, messages=messages), images, problem))
 

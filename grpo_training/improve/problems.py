@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agents.generator import generator_messages
 from engine.abilities import AsksByItself
 from engine.errors import InputError
 from engine.records import Problem
 from engine.tasks.registry import check_verifiers, task_named
+from grpo_training.agents.generator import generator_messages
 from grpo_training.gate.problems import check_number, drawn, few, split
 from grpo_training.improve.plan import Plan, passes
 from grpo_training.improve.settings import ImproveSettings

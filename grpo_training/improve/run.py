@@ -10,7 +10,6 @@ from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TextIO, TypeVar
 
-from agents.generator import generator_messages
 from engine.api_manager import GENERATORS, ApiManager
 from engine.errors import BudgetExceededError, ScaffoldError
 from engine.experience.library import ExperienceLibrary
@@ -18,6 +17,7 @@ from engine.llm.budget import Budget
 from engine.llm.client import LLMClient
 from engine.records import Problem
 from engine.tasks.registry import task_named
+from grpo_training.agents.generator import generator_messages
 from grpo_training.cli.entry import run_async
 from grpo_training.cli.settings import shown_path
 from grpo_training.gate.earlier import gate_before

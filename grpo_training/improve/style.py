@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from agents.generator import generator_messages
 from engine.api_manager import GENERATORS, JUDGE_ROLE, ApiManager
 from engine.errors import IncompleteRunError
 from engine.llm.budget import Budget
 from engine.records import Problem, Sampling
 from engine.storage.append_log import replace_file
 from engine.tasks.registry import task_named
+from grpo_training.agents.generator import generator_messages
 from grpo_training.cli.entry import run_async
 from grpo_training.evaluate.arms import ProblemResult
 from grpo_training.evaluate.sampling import evaluate_problems

@@ -9,7 +9,6 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from agents.generator import generator_messages
 from engine.abilities import ReadsQuestions, schema_of
 from engine.api_manager import GENERATORS
 from engine.errors import InputError, MissingInputError, ScaffoldError
@@ -21,6 +20,7 @@ from engine.records import Experience, Problem, RolloutGroup
 from engine.storage.append_log import replace_file
 from engine.storage.rollout_store import read
 from engine.tasks.registry import task_named
+from grpo_training.agents.generator import generator_messages
 from grpo_training.cli.settings import shown_path
 from grpo_training.improve.improved import EXPERIENCES, MESSAGES, PLACEHOLDER, RESULT, Improved, Result
 from grpo_training.improve.plan import Plan

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from agents.analyst import Attempt, ExperienceAnalyst, Instruction, Proposal
 from engine.abilities import images_of
 from engine.api_manager import ANALYST_ROLE, ApiManager
 from engine.errors import InputError
@@ -25,6 +24,7 @@ from engine.reading.model_text import as_one_line, without_control_characters
 from engine.records import ExperienceKind, Fault, Operation, Outcome, Problem
 from engine.task import Task
 from engine.tasks.registry import task_named
+from grpo_training.agents.analyst import Attempt, ExperienceAnalyst, Instruction, Proposal
 from grpo_training.cli.terminal_text import counted
 from grpo_training.learning.scored_groups import ScoredGroup, Step
 from grpo_training.learning.settings import ExtractionSettings

@@ -9,8 +9,6 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from agents.critic import CriticAgent, FusionInput
-from agents.templates import role_template
 from engine.abilities import AsksByItself
 from engine.errors import InputError, MissingInputError
 from engine.experience.trial import half_of_rollout, in_half
@@ -20,6 +18,8 @@ from engine.statistics.groups import group_stats
 from engine.storage.rollout_store import BrokenLine, RolloutStore
 from engine.storage.stored_records import StoredFusions
 from engine.tasks.registry import DEFAULT_TASK, load_task, task_named
+from grpo_training.agents.critic import CriticAgent, FusionInput
+from grpo_training.agents.templates import role_template
 from grpo_training.cli.progress import Progress, Row
 from grpo_training.cli.settings import shown_path
 from grpo_training.learning.experience_choice import DrawnExperiences, ExperienceDraw

@@ -10,8 +10,6 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
-from agents.chat import ReadReply
-from agents.generator import GeneratorAgent, generator_messages, prompt_hash
 from engine.api_manager import GENERATORS
 from engine.errors import InputError
 from engine.experience.library import ExperienceLibrary
@@ -36,6 +34,8 @@ from engine.storage.stored_records import StoredGroups
 from engine.storage.summaries import problem_hash
 from engine.task import Task
 from engine.tasks.registry import task_named
+from grpo_training.agents.chat import ReadReply
+from grpo_training.agents.generator import GeneratorAgent, generator_messages, prompt_hash
 from grpo_training.cli.progress import Progress, Row
 from grpo_training.cli.settings import shown_path
 from grpo_training.learning.experience_choice import DrawnExperiences, ExperienceDraw, problem_kinds

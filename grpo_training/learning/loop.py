@@ -15,13 +15,13 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import ParamSpec, Protocol, TypeVar
 
-from agents.analyst import Proposal
 from engine.errors import IncompleteRunError
 from engine.experience.log import StepResult
 from engine.experience.state import LibraryState
 from engine.records import Fault, Outcome
 from engine.statistics.groups import DeadRewardWatch
 from engine.storage.rollout_store import RolloutStore
+from grpo_training.agents.analyst import Proposal
 from grpo_training.cli.progress import Progress
 from grpo_training.learning.analysis import ExperienceExtractor, refusal_text, saved_text
 from grpo_training.learning.experience_choice import DrawnExperiences

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from agents.judge import Judge
 from engine.api_manager import JUDGE_ROLE, ApiManager
 from engine.experience.events import BeginEvent
 from engine.experience.library import ExperienceLibrary
@@ -22,6 +21,7 @@ from engine.llm.budget import Counters
 from engine.llm.client import LLMClient
 from engine.storage.rollout_store import BrokenLine, RolloutStore
 from engine.task import Task
+from grpo_training.agents.judge import Judge
 from grpo_training.cli.entry import run_async
 from grpo_training.cli.progress import Progress, Row, print_next
 from grpo_training.cli.settings import shown_path

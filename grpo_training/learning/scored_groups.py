@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from agents.analyst import Attempt
-from agents.chat import ReadReply
 from engine.errors import ConfigurationError, InputError
 from engine.experience.events import GroupTrial
 from engine.experience.trial import HALVES, difference
@@ -25,6 +23,8 @@ from engine.reward_evaluator import Scored
 from engine.statistics.groups import group_stats
 from engine.storage.summaries import GroupSummary
 from engine.task import Task
+from grpo_training.agents.analyst import Attempt
+from grpo_training.agents.chat import ReadReply
 from grpo_training.cli.progress import GroupLine
 
 _ATTEMPT_CHARS = 6000

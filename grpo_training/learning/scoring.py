@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from agents.judge import Judge, Opinion, judged_by_rubric
 from engine.abilities import TakesOpinions
 from engine.api_manager import JUDGE_ROLE
 from engine.errors import ConfigurationError, IncompleteRunError
@@ -18,6 +17,7 @@ from engine.records import Candidate, Fault, Outcome, Problem
 from engine.reward_evaluator import Baseline, RewardEvaluator, Scored, unverified
 from engine.task import Task
 from engine.tasks.registry import load_task, task_named
+from grpo_training.agents.judge import Judge, Opinion, judged_by_rubric
 from grpo_training.learning.settings import LearnerSettings
 from grpo_training.runs.settings import open_cluster
 

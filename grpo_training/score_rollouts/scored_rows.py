@@ -7,10 +7,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agents.generator import generator_messages
 from engine.records import Problem
 from engine.storage.append_log import replacement
 from engine.task import Task
+from grpo_training.agents.generator import generator_messages
 from grpo_training.rl_math.advantages import group_advantages
 from grpo_training.score_rollouts.rollout_rows import Survey, good_rows
 from grpo_training.score_rollouts.settings import ScoreSettings

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-from agents.teacher import TeacherAgent, TeacherReply
 from engine.abilities import ChecksItself
 from engine.api_manager import ApiManager
 from engine.contract.checks import CheckResult, failed, failure_of, passed, warned
@@ -14,6 +13,7 @@ from engine.llm.retry import RetryPolicy
 from engine.records import Fault, Problem, Sampling
 from engine.task import Task
 from engine.tasks.registry import known_tasks
+from grpo_training.agents.teacher import TeacherAgent, TeacherReply
 from grpo_training.teacher.traces import READABLE
 from grpo_training.teacher.verdicts import scored_fields
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from agents.generator import generator_messages
 from engine.records import Completion, Message, Problem
 from engine.reward_evaluator import RewardEvaluator
 from engine.task import Task
 from engine.tasks.registry import task_of_row
+from grpo_training.agents.generator import generator_messages
 
 
 def get_unified_prompt(task_description: str, test_list: Sequence[str] = (), *, style: str = "full") -> str:

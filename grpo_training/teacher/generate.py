@@ -11,8 +11,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from agents.generator import prompt_hash
-from agents.teacher import ROLE, TeacherAgent
 from engine.abilities import PreparesData
 from engine.api_manager import ApiManager
 from engine.datasets import load_problems
@@ -23,6 +21,8 @@ from engine.records import Problem
 from engine.storage.rollout_store import RolloutStore
 from engine.task import Task
 from engine.tasks.registry import task_named
+from grpo_training.agents.generator import prompt_hash
+from grpo_training.agents.teacher import ROLE, TeacherAgent
 from grpo_training.cli.check_report import CheckReport
 from grpo_training.cli.entry import run_async
 from grpo_training.runs.run import Run

@@ -10,10 +10,10 @@ from typing import Any
 
 from tqdm import tqdm
 
-from agents.teacher import TeacherAgent, TeacherReply
 from engine.errors import InputError
 from engine.records import Fault, Message, Problem
 from engine.storage.rollout_store import BrokenLine, RolloutStore, read_each
+from grpo_training.agents.teacher import TeacherAgent, TeacherReply
 from grpo_training.cli.bar import note, progress_bar
 from grpo_training.cli.terminal_text import LastingStream
 from grpo_training.runs.window import run_in_window

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
-from agents.generator import generator_messages, prompt_hash
 from engine.abilities import PreparesData
 from engine.cores import usable_cores
 from engine.datasets import load_problems
@@ -16,6 +15,7 @@ from engine.storage.lines import encode_line
 from engine.storage.rollout_store import read
 from engine.tasks.registry import task_named, task_of_row
 from engine.tasks.rows import UnusableRowError
+from grpo_training.agents.generator import generator_messages, prompt_hash
 from grpo_training.cli.bar import progress_bar
 from grpo_training.cli.terminal_text import say
 from grpo_training.teacher.settings import VerifySettings

@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
-from agents.generator import generator_messages
 from engine.api_manager import DEFAULT_ROLE, ApiManager
 from engine.errors import IncompleteRunError, InputError
 from engine.llm.budget import Budget
@@ -23,6 +22,7 @@ from engine.storage.append_log import replace_file
 from engine.tasks.traffic.simulation.closed_loop import LOCAL_POLICIES, ClosedLoopResult, run_closed_loop
 from engine.tasks.traffic.simulation.process import SimulationFailedError, SimulationThreads, require_sumo
 from engine.tasks.traffic.task import TASK
+from grpo_training.agents.generator import generator_messages
 from grpo_training.cli.bar import problem_bar
 from grpo_training.cli.tables import View
 from grpo_training.evaluate.models import EvaluatedModel, LocalModel, RoleModel, local_model, model_of_role, served

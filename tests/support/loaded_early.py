@@ -2,8 +2,8 @@
 
 from importlib import import_module
 
-from agents.templates import check_prompts
 from engine.tasks.registry import known_tasks
+from grpo_training.agents.templates import check_prompts
 
 check_prompts(known_tasks(), "full")
 for name in ("encodings.idna", "multiprocessing.synchronize", "rich._emoji_codes", "xml.sax"):

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from agents.generator import generator_messages, prompt_hash
 from engine.abilities import images_of
 from engine.errors import InputError, MissingInputError
 from engine.records import Completion, Message, Rollout, RolloutGroup
@@ -18,6 +17,7 @@ from engine.statistics.groups import group_stats
 from engine.storage.stored_records import StoredGroups
 from engine.task import Task
 from engine.tasks.registry import DEFAULT_TASK, task_named
+from grpo_training.agents.generator import generator_messages, prompt_hash
 from grpo_training.runs.folder import load_tasks_of
 from grpo_training.runs.stored_answers import problem_of
 from grpo_training.train.config import GRPOTrainingConfig

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from agents.generator import prompt_hash
 from engine.errors import InputError
 from engine.storage.rollout_store import read
 from engine.tasks.registry import known_tasks
+from grpo_training.agents.generator import prompt_hash
 from grpo_training.teacher.traces import TeacherTrace
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.samples import DropReport, Sample

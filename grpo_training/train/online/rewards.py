@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from agents.generator import generator_messages
 from engine.contract.training_reward import RewardFunction
 from engine.cores import usable_cores
 from engine.errors import ScaffoldError
@@ -22,6 +21,7 @@ from engine.records import Completion, Message, Outcome, Problem
 from engine.reward_evaluator import RewardEvaluator, policy_reward
 from engine.task import Task
 from engine.tasks.registry import task_named
+from grpo_training.agents.generator import generator_messages
 from grpo_training.rl_math.metrics_log import means
 from grpo_training.train.online.custom_reward import OF_TRAINER, BatchReward
 

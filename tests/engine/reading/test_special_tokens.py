@@ -5,11 +5,11 @@ import unicodedata
 
 import pytest
 
-from agents.generator import GeneratorAgent, generator_messages
-from agents.templates import role_template
 from engine.reading.model_text import break_special_tokens, has_special_token
 from engine.records import Experience, Problem, Sampling
 from engine.tasks.registry import task_named
+from grpo_training.agents.generator import GeneratorAgent, generator_messages
+from grpo_training.agents.templates import role_template
 from tests.conftest import ROOT
 from tests.support.scripted_client import ScriptedClient
 

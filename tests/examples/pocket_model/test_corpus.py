@@ -5,15 +5,15 @@ from collections import Counter
 
 import pytest
 
-from agents.analyst import Attempt, ExperienceAnalyst
-from agents.critic import CriticAgent
-from agents.generator import GeneratorAgent
 from engine.experience.text_checks import check_text
 from engine.records import Completion, Experience, Outcome, Sampling
 from engine.reward_evaluator import RewardEvaluator
 from engine.tasks.math.task import TASK
 from examples.pocket_model.corpus import RIGHT_WITH_LESSON, Corpus, scaffold_reply
 from examples.pocket_model.quickstart import FAMILIES
+from grpo_training.agents.analyst import Attempt, ExperienceAnalyst
+from grpo_training.agents.critic import CriticAgent
+from grpo_training.agents.generator import GeneratorAgent
 from tests.support.scripted_client import ScriptedClient
 
 CORPUS = Corpus("train", 5)

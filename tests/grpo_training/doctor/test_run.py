@@ -343,10 +343,10 @@ def test_disk(monkeypatch, tmp_path, free, level):
     assert result.level is level
 
 
-@pytest.mark.parametrize("others", [[], ["openai-agents"]])
+@pytest.mark.parametrize("others", [[], ["prompt-tools"]])
 def test_another_project_with_a_package_of_the_same_name_is_named(monkeypatch, others):
-    owners = {"agents": ["scaffold-grpo", *others], "engine": ["scaffold-grpo"], "numpy": ["numpy"]}
+    owners = {"prompts": ["scaffold-grpo", *others], "engine": ["scaffold-grpo"], "numpy": ["numpy"]}
     monkeypatch.setattr(importlib.metadata, "packages_distributions", lambda: owners)
     results = list(environment.names_of_packages())
     assert [result.level for result in results] == [CheckLevel.WARN] * len(others)
-    assert all("openai-agents has a package 'agents' too" in result.text for result in results)
+    assert all("prompt-tools has a package 'prompts' too" in result.text for result in results)

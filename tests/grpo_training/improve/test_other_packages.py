@@ -2,9 +2,9 @@
 
 import pytest
 
-from agents.generator import generator_messages
 from engine.records import Experience, Problem
 from engine.tasks.registry import task_named
+from grpo_training.agents.generator import generator_messages
 from grpo_training.improve.improved import Improved, Result
 from tests.support.fault_server import chat_app, serve_in_thread
 

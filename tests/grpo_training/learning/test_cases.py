@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from agents.analyst import Attempt
 from engine.experience.library import ExperienceLibrary
 from engine.experience.text_checks import check_case
 from engine.records import Problem
 from engine.tasks.registry import task_named
 from grpo_training import critic
+from grpo_training.agents.analyst import Attempt
 from grpo_training.evaluate import __main__ as evaluate
 from grpo_training.gate import __main__ as gate
 from grpo_training.learning.analysis import case_of

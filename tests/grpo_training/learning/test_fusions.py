@@ -5,12 +5,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from agents.chat import ReadReply
 from engine.records import Completion, Outcome, Problem, Reply, RolloutGroup
 from engine.reward_evaluator import RewardEvaluator, fusion_baseline, measured_total
 from engine.storage.lines import Line, encode_line
 from engine.storage.summaries import summarise_fusion
 from engine.tasks.registry import task_named
+from grpo_training.agents.chat import ReadReply
 from grpo_training.learning.critic import Critic
 from grpo_training.learning.experience_choice import DrawnExperiences
 from grpo_training.learning.run import Connections

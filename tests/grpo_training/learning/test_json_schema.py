@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from agents.generator import generator_messages
 from engine.errors import InputError
 from engine.records import Completion
 from engine.tasks.registry import task_named
 from grpo_training import critic, generator1
+from grpo_training.agents.generator import generator_messages
 from grpo_training.compare.__main__ import main as compare
 from grpo_training.evaluate.__main__ import main as evaluate
 from grpo_training.gate import __main__ as gate

@@ -14,7 +14,6 @@ from multiprocessing import get_context
 
 import pytest
 
-from agents.judge import Judge
 from engine.datasets import load_problems
 from engine.errors import ConfigurationError, IncompleteRunError, InputError
 from engine.records import Completion
@@ -24,6 +23,7 @@ from engine.tasks.phaser.seeds.prompt_seeds import make_prompt_seeds
 from engine.tasks.phaser.validation import shared_validator
 from engine.tasks.phaser.validation.api_index import DEFAULT_PATH
 from engine.tasks.registry import load_task, task_named
+from grpo_training.agents.judge import Judge
 from grpo_training.learning import scoring
 from grpo_training.learning.settings import GeneratorSettings
 from tests.conftest import ROOT

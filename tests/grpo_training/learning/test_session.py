@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from agents.judge import Judge
+from grpo_training.agents.judge import Judge
 from grpo_training.learning.scoring import open_scorer
 from grpo_training.learning.settings import GeneratorSettings
 from grpo_training.runs.run import Run

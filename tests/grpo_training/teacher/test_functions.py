@@ -1,7 +1,6 @@
 import pytest
 from transformers import AutoTokenizer
 
-from agents.generator import generator_messages
 from engine.errors import InputError
 from engine.tasks.registry import task_named
 from grpo_training import (
@@ -12,6 +11,7 @@ from grpo_training import (
     get_unified_prompt,
     prepare_teacher_sft_batch,
 )
+from grpo_training.agents.generator import generator_messages
 from tests.conftest import ROOT
 
 REPLY = "<think>\n1 is no prime.\n</think>\n\n```python\ndef is_prime(n):\n    return n > 1\n```"

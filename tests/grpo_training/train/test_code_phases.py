@@ -126,8 +126,8 @@ def margins(torch, folder, problems):
     """By how much, in nats, the model prefers each problem's right program to the wrong one."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    from agents.generator import generator_messages
     from engine.tasks.registry import task_named
+    from grpo_training.agents.generator import generator_messages
     from grpo_training.train.data.tokenising import ChatTokens
 
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()

@@ -5,7 +5,6 @@ import json
 
 import pytest
 
-from agents.generator import generator_messages
 from engine.datasets import load_problems
 from engine.errors import InputError
 from engine.experience.text_checks import check_text
@@ -16,6 +15,7 @@ from engine.tasks.phaser.seeds.prompt_seeds import make_prompt_seeds
 from engine.tasks.phaser.task import PhaserTask
 from engine.tasks.phaser.validation.verdict import RuntimeOutcome
 from engine.tasks.registry import task_named
+from grpo_training.agents.generator import generator_messages
 from grpo_training.score_rollouts.verdicts import verify
 from tests.support.phaser import ScriptedValidator, seen, unavailable, validation
 

@@ -20,7 +20,6 @@ from pathlib import Path
 
 import pytest
 
-from agents.generator import generator_messages
 from engine.records import Completion
 from engine.tasks.traffic.policies import max_pressure
 from engine.tasks.traffic.rewards import observation_of
@@ -31,6 +30,7 @@ from engine.tasks.traffic.simulation import process as process_module
 from engine.tasks.traffic.simulation.generation import GenerationSettings, generate_scenario
 from engine.tasks.traffic.simulation.process import SimulationFailedError, simulate
 from engine.tasks.traffic.task import TASK
+from grpo_training.agents.generator import generator_messages
 from grpo_training.train.online.rewards import TrlReward, dataset_rows
 from tests.conftest import ROOT
 from tests.engine.tasks.traffic.support import row

@@ -3,7 +3,6 @@ from collections import Counter
 
 import pytest
 
-from agents.generator import generator_messages, prompt_hash
 from engine.errors import InputError, MissingInputError
 from engine.records import (
     Completion,
@@ -20,6 +19,7 @@ from engine.records import (
 )
 from engine.storage.rollout_store import RolloutStore
 from engine.tasks.registry import task_named
+from grpo_training.agents.generator import generator_messages, prompt_hash
 from grpo_training.export import trl_rows
 from grpo_training.serve.model_folder import content_digest
 from grpo_training.train.config import GRPOTrainingConfig

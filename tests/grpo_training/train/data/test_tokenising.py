@@ -263,9 +263,9 @@ def test_the_configuration_chooses_the_scale(tokenizer):
 
 @pytest.fixture
 def trace():
-    from agents.generator import generator_messages, prompt_hash
     from engine.records import Problem
     from engine.tasks.registry import task_named
+    from grpo_training.agents.generator import generator_messages, prompt_hash
 
     task = task_named("math")
     messages = generator_messages(task, Problem(id="p", text="ask", answer="1"), (), "full")

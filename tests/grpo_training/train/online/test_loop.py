@@ -17,13 +17,13 @@ pytest.importorskip("datasets")
 
 from trl import GRPOConfig, GRPOTrainer  # noqa: E402
 
-from agents.generator import generator_messages, prompt_hash  # noqa: E402
 from engine.datasets import load_problems  # noqa: E402
 from engine.errors import ConfigurationError, InputError, ScaffoldError  # noqa: E402
 from engine.records import Candidate, Outcome, Problem  # noqa: E402
 from engine.task import Measurement  # noqa: E402
 from engine.tasks import registry  # noqa: E402
 from engine.tasks.math.task import MathTask  # noqa: E402
+from grpo_training.agents.generator import generator_messages, prompt_hash  # noqa: E402
 from grpo_training.rl_math.stopped import TrainingStoppedError  # noqa: E402
 from grpo_training.train.models.tokenizer import load_tokenizer  # noqa: E402
 from grpo_training.train.objective import logprobs  # noqa: E402
@@ -283,8 +283,8 @@ def test_prompts_have_the_tokens_of_the_chat_template_and_no_others():
     config = config_of(POCKET, max_seq_length=4096)
     tokenizer = load_tokenizer(config)
     (problem,) = load_problems("quickstart", max_problems=1)
-    from agents.generator import generator_messages
     from engine.tasks.registry import task_named
+    from grpo_training.agents.generator import generator_messages
 
     messages = generator_messages(task_named("math"), problem, (), "compact")
     text = "".join(f"<|{message.role}|>{message.content}<|end|>" for message in messages) + "<|assistant|>"

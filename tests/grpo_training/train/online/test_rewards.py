@@ -4,7 +4,6 @@ import threading
 
 import pytest
 
-from agents.generator import generator_messages
 from engine.datasets import load_problems
 from engine.errors import InputError
 from engine.records import Candidate, Outcome, Problem
@@ -12,6 +11,7 @@ from engine.task import Measurement
 from engine.tasks import registry
 from engine.tasks.math.task import MathTask
 from engine.tasks.registry import task_named
+from grpo_training.agents.generator import generator_messages
 from grpo_training.train.online.reward_settings import check_rewards, reward_functions
 from grpo_training.train.online.rewards import NothingScoredError, TrlReward, dataset_rows
 from tests.engine.tasks.traffic.support import row as traffic_row

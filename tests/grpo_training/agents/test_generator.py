@@ -2,13 +2,13 @@ import json
 
 import pytest
 
-from agents.generator import GeneratorAgent, generator_messages, prompt_hash
-from agents.templates import check_prompts, role_template
 from engine.errors import TemplateError
 from engine.records import Experience, Outcome, Problem, Sampling
 from engine.tasks.registry import known_tasks, task_named
 from engine.tasks.scaffold_task import ScaffoldTask
 from engine.tasks.simple import SimpleTask
+from grpo_training.agents.generator import GeneratorAgent, generator_messages, prompt_hash
+from grpo_training.agents.templates import check_prompts, role_template
 from tests.support.scripted_client import ScriptedClient
 
 PROBLEM = Problem(id="p1", text="Three crates hold four apples each. How many apples?", answer="12")

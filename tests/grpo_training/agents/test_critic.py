@@ -1,10 +1,10 @@
 import json
 
-from agents.critic import CriticAgent, FusionInput
 from engine.records import Problem, Sampling
 from engine.reward_evaluator import RewardEvaluator
 from engine.tasks.registry import task_named
-from tests.agents.test_generator import SCAFFOLD
+from grpo_training.agents.critic import CriticAgent, FusionInput
+from tests.grpo_training.agents.test_generator import SCAFFOLD
 from tests.support.scripted_client import ScriptedClient
 
 PROBLEM = Problem(id="p1", text="Three crates hold four apples each. How many apples?", answer="12")

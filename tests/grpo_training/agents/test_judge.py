@@ -1,8 +1,8 @@
 import pytest
 
-from agents.judge import Judge
 from engine.records import Candidate, Outcome, Problem, Scaffold
 from engine.tasks.registry import task_named
+from grpo_training.agents.judge import Judge
 from tests.support.scripted_client import ScriptedClient
 
 PROBLEM = Problem(id="p1", text="How many apples?", answer="12")

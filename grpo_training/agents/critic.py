@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from agents.chat import ChatClient, with_images
-from agents.generator import ask_for_candidates
-from agents.templates import check_prompts, role_template
 from engine.abilities import schema_of, worded
 from engine.records import AnswerSource, Candidate, ChatRequest, Experience, Message, Problem, Reply, Sampling
 from engine.task import Task
+from grpo_training.agents.chat import ChatClient, with_images
+from grpo_training.agents.generator import ask_for_candidates
+from grpo_training.agents.templates import check_prompts, role_template
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agents.chat import ChatClient
-from agents.generator import generator_messages, prompt_hash, read_candidate
 from engine.records import Candidate, ChatRequest, Message, Outcome, Problem, Reply, Sampling
 from engine.task import Task
+from grpo_training.agents.chat import ChatClient
+from grpo_training.agents.generator import generator_messages, prompt_hash, read_candidate
 
 ROLE = "teacher"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, InitVar, dataclass
 
-from agents.chat import ChatClient, ReadReply, ask, with_images
-from agents.templates import check_prompts, role_template
 from engine.abilities import asked_through, schema_of, worded
 from engine.records import Candidate, ChatRequest, Experience, Message, Outcome, Problem, Reply, Sampling
 from engine.task import Task
+from grpo_training.agents.chat import ChatClient, ReadReply, ask, with_images
+from grpo_training.agents.templates import check_prompts, role_template
 
 
 def generator_messages(

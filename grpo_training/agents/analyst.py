@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, InitVar, dataclass
 from itertools import islice
 
-from agents.chat import ChatClient, ask
-from agents.templates import check_prompts, role_template
 from engine.experience.events import Miss
 from engine.experience.text_checks import MAX_WORDS, count_words
 from engine.reading.json_reading import read_json_object
@@ -16,6 +14,8 @@ from engine.reading.model_text import as_one_line
 from engine.records import ChatRequest, Experience, Fault, Outcome, Problem, Reply, Sampling
 from engine.task import Task
 from engine.tasks.registry import task_named
+from grpo_training.agents.chat import ChatClient, ask
+from grpo_training.agents.templates import check_prompts, role_template
 
 ASKED_WORDS = 25
 """Words that a lesson is asked to have at most: models count badly, and the library takes 32."""

@@ -2,9 +2,9 @@ import json
 
 import pytest
 
-from agents.analyst import Attempt, ExperienceAnalyst, lesson_in, shown_attempts
 from engine.experience.text_checks import count_words
 from engine.records import Outcome, Problem
+from grpo_training.agents.analyst import Attempt, ExperienceAnalyst, lesson_in, shown_attempts
 from tests.support.analyst import with_lesson
 from tests.support.scripted_client import ScriptedClient
 

@@ -1,10 +1,10 @@
 import pytest
 
-from agents.generator import generator_messages, prompt_hash
-from agents.teacher import TeacherAgent
 from engine.records import Completion, Fault, Outcome, Reply, Sampling
 from engine.tasks.code.problems import code_problem
 from engine.tasks.registry import task_named
+from grpo_training.agents.generator import generator_messages, prompt_hash
+from grpo_training.agents.teacher import TeacherAgent
 from tests.support.scripted_client import ScriptedClient
 
 PROBLEM = code_problem(

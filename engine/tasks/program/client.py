@@ -16,6 +16,7 @@ from engine.llm.transport import HTTP
 from engine.reading.model_text import without_control_characters
 from engine.records import ChatRequest, Completion, Fault, Message, Outcome, Reply, Sampling, Usage
 from engine.tasks.program.declaration import SHOWN_CALLS, SHOWN_PROMPT, SHOWN_REPLY, Call, Run
+from engine.tasks.program.wire import api_of, chat_body, refused, response
 
 _AGAIN = 1_000_000
 """Difference of sample indices between equal requests of one run, so that each is a sample of its own."""
@@ -120,36 +121,39 @@ class _Run:
     def _in_thread(self, function: Callable[..., Any], row: Mapping[str, Any], prompts: Mapping[str, str]) -> Any:
         import openai
 
-        transport = _InThread(lambda body: asyncio.run_coroutine_threadsafe(self._answer(body), self._loop).result())
+        def answer(path: str, body: dict[str, Any]) -> Any:
+            return asyncio.run_coroutine_threadsafe(self._answer(path, body), self._loop).result()
+
         with openai.OpenAI(
-            base_url=_URL, api_key="-", max_retries=0, http_client=HTTP.Client(transport=transport)
+            base_url=_URL, api_key="-", max_retries=0, http_client=HTTP.Client(transport=_InThread(answer))
         ) as client:
             return function(row, client, prompts)
 
     def _async_client(self) -> Any:
         import openai
 
-        transport = _InLoop(self._answer)
-        return openai.AsyncOpenAI(
-            base_url=_URL, api_key="-", max_retries=0, http_client=HTTP.AsyncClient(transport=transport)
-        )
+        client = HTTP.AsyncClient(transport=_InLoop(self._answer))
+        return openai.AsyncOpenAI(base_url=_URL, api_key="-", max_retries=0, http_client=client)
 
-    async def _answer(self, body: dict[str, Any]) -> Any:
+    async def _answer(self, path: str, body: dict[str, Any]) -> Any:
         """Answer one request of the program, as a server would."""
-        count = body.pop("n", None) or 1
-        if body.pop("stream", False):
-            return _refused("A program gets whole replies: leave out stream=True.")
+        api = api_of(path)
+        if api is None:
+            return refused("A program can ask for chat.completions and responses only.")
+        try:
+            body = chat_body(api, body)
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            return refused(str(error) if isinstance(error, ValueError) else f"The request cannot be read: {error!r}")
+        count, streams = body.pop("n", None) or 1, bool(body.pop("stream", False))
+        body.pop("stream_options", None)
         sampling = self._request.sampling
         body = {"temperature": sampling.temperature, "top_p": sampling.top_p, "max_tokens": sampling.max_tokens} | body
         if "max_completion_tokens" in body:
             body["max_tokens"] = body.pop("max_completion_tokens")
         body = {name: value for name, value in body.items() if value is not None and name not in ("model", "seed")}
-        messages = body.get("messages")
-        if not isinstance(messages, list) or not messages:
-            return _refused("The request has no messages.")
         request = ChatRequest(
             role=self._request.role,
-            messages=tuple(_message(message) for message in messages),
+            messages=tuple(_message(message) for message in body["messages"]),
             sampling=Sampling(
                 temperature=body.get("temperature"),
                 top_p=body.get("top_p"),
@@ -176,46 +180,36 @@ class _Run:
                     self._fault = fault
                 else:
                     self._refusal = fault
-                return _refused(fault.message or fault.kind)
+                return refused(fault.message or fault.kind)
             completions.append(reply.completion)
         self._used += [completion.usage for completion in completions]
         self._model = completions[0].model
         asked = without_control_characters(request.messages[-1].content)[-SHOWN_PROMPT:]
         if len(self._calls) < SHOWN_CALLS:
             self._calls.append(Call(asked, _said(completions[0])[:SHOWN_REPLY]))
-        return HTTP.Response(200, json=_payload(completions))
+        return response(api, completions, streams=streams)
 
 
 class _InThread(HTTP.BaseTransport):  # type: ignore[misc] # the package depends on the SDK
     """Answers the requests of a client in a thread."""
 
-    def __init__(self, answer: Callable[[dict[str, Any]], Any]) -> None:
+    def __init__(self, answer: Callable[[str, dict[str, Any]], Any]) -> None:
         self._answer = answer
 
     def handle_request(self, request: Any) -> Any:
         """Answer a request."""
-        return self._answer(json.loads(request.read())) if _is_chat(request) else _refused("only chat.completions")
+        return self._answer(str(request.url.path), json.loads(request.read() or b"{}"))
 
 
 class _InLoop(HTTP.AsyncBaseTransport):  # type: ignore[misc]
     """Answers the requests of an asynchronous client."""
 
-    def __init__(self, answer: Callable[[dict[str, Any]], Any]) -> None:
+    def __init__(self, answer: Callable[[str, dict[str, Any]], Any]) -> None:
         self._answer = answer
 
     async def handle_async_request(self, request: Any) -> Any:
         """Answer a request."""
-        if not _is_chat(request):
-            return _refused("A program can ask client.chat.completions only.")
-        return await self._answer(json.loads(await request.aread()))
-
-
-def _is_chat(request: Any) -> bool:
-    return str(request.url.path).endswith("/chat/completions")
-
-
-def _refused(why: str) -> Any:
-    return HTTP.Response(400, json={"error": {"message": why, "type": "invalid_request_error"}})
+        return await self._answer(str(request.url.path), json.loads(await request.aread() or b"{}"))
 
 
 def _message(given: Any) -> Message:
@@ -225,34 +219,15 @@ def _message(given: Any) -> Message:
     if values.get("role") in ("system", "assistant"):
         role = values["role"]
     content = values.get("content")
+    parts = content if isinstance(content, list) else [{"text": content}] if content else []
     others = {name: values[name] for name in ("tool_calls", "tool_call_id") if name in values}
-    text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False) if content else ""
-    return Message(role=role, content=text + (json.dumps(others, ensure_ascii=False) if others else ""))
+    texts = [part.get("text") or json.dumps(part, ensure_ascii=False) for part in parts if isinstance(part, Mapping)]
+    return Message(role=role, content="\n".join(texts) + (json.dumps(others, ensure_ascii=False) if others else ""))
 
 
 def _said(completion: Completion) -> str:
     calls = json.dumps(completion.tool_calls, ensure_ascii=False) if completion.tool_calls else ""
     return without_control_characters(completion.text + calls)
-
-
-def _payload(completions: Sequence[Completion]) -> dict[str, Any]:
-    choices = [
-        {
-            "index": number,
-            "finish_reason": completion.finish_reason or "stop",
-            "message": {"role": "assistant", "content": completion.text or None}
-            | ({"tool_calls": completion.tool_calls} if completion.tool_calls else {}),
-        }
-        for number, completion in enumerate(completions)
-    ]
-    prompt, written = (
-        sum(getattr(completion.usage, name) for completion in completions)
-        for name in ("prompt_tokens", "completion_tokens")
-    )
-    usage = {"prompt_tokens": prompt, "completion_tokens": written, "total_tokens": prompt + written}
-    return {"id": "-", "object": "chat.completion", "created": 0, "model": completions[0].model, "choices": choices} | {
-        "usage": usage
-    }
 
 
 @functools.cache

@@ -61,15 +61,15 @@ class ProgramClient:
             raise InputError(
                 "A program has no prompt of its own", why="--prompt replaces the input of the program."
             ) from None
-        runs = (_Run(self._client, request, index) for index in sample_indices)
-        return list(await asyncio.gather(*(run.of(self._function, row, prompts) for run in runs)))
+        runs = (_Run(self._client, request, index, prompts) for index in sample_indices)
+        return list(await asyncio.gather(*(run.of(self._function, row) for run in runs)))
 
 
 class _Run:
     """One run of a program."""
 
-    def __init__(self, client: SamplingClient, request: ChatRequest, index: int) -> None:
-        self._client, self._request, self._index = client, request, index
+    def __init__(self, client: SamplingClient, request: ChatRequest, index: int, prompts: Mapping[str, str]) -> None:
+        self._client, self._request, self._index, self._prompts = client, request, index, prompts
         self._loop = asyncio.get_running_loop()
         self._asked: Counter[str] = Counter()
         self._calls: list[Call] = []
@@ -79,15 +79,15 @@ class _Run:
         self._refusal: Fault | None = None
         self._error: ScaffoldError | None = None
 
-    async def of(self, function: Callable[..., Any], row: Mapping[str, Any], prompts: Mapping[str, str]) -> Reply:
+    async def of(self, function: Callable[..., Any], row: Mapping[str, Any]) -> Reply:
         returned: Any = None
         failed = ""
         try:
             if inspect.iscoroutinefunction(function):
                 async with self._async_client() as client:
-                    returned = await function(row, client, prompts)
+                    returned = await function(row, client, self._prompts)
             else:
-                returned = await self._loop.run_in_executor(_threads(), self._in_thread, function, row, prompts)
+                returned = await self._loop.run_in_executor(_threads(), self._in_thread, function, row)
         except Exception as error:  # noqa: BLE001 - the program is the user's own code
             failed = f"the program raised {type(error).__name__}: {error}"[:500]
         if self._error is not None:
@@ -118,7 +118,7 @@ class _Run:
         completion = Completion(text=run.text(), finish_reason="stop", usage=usage, model=self._model)
         return Reply(sample_index=self._index, outcome=Outcome.OK, completion=completion)
 
-    def _in_thread(self, function: Callable[..., Any], row: Mapping[str, Any], prompts: Mapping[str, str]) -> Any:
+    def _in_thread(self, function: Callable[..., Any], row: Mapping[str, Any]) -> Any:
         import openai
 
         def answer(path: str, body: dict[str, Any]) -> Any:
@@ -127,7 +127,7 @@ class _Run:
         with openai.OpenAI(
             base_url=_URL, api_key="-", max_retries=0, http_client=HTTP.Client(transport=_InThread(answer))
         ) as client:
-            return function(row, client, prompts)
+            return function(row, client, self._prompts)
 
     def _async_client(self) -> Any:
         import openai
@@ -184,10 +184,17 @@ class _Run:
             completions.append(reply.completion)
         self._used += [completion.usage for completion in completions]
         self._model = completions[0].model
-        asked = without_control_characters(request.messages[-1].content)[-SHOWN_PROMPT:]
         if len(self._calls) < SHOWN_CALLS:
-            self._calls.append(Call(asked, _said(completions[0])[:SHOWN_REPLY]))
+            asked = without_control_characters(self._without_learned(request.messages[-1].content))
+            self._calls.append(Call(asked[-SHOWN_PROMPT:], _said(completions[0])[:SHOWN_REPLY]))
         return response(api, completions, streams=streams)
+
+    def _without_learned(self, text: str) -> str:
+        """What was asked, with the names of prompts in the place of their texts, which an analyst would copy."""
+        for name, learned in self._prompts.items():
+            if learned:
+                text = text.replace(learned, f'[what was learned for the step "{name}"]')
+        return text
 
 
 class _InThread(HTTP.BaseTransport):  # type: ignore[misc] # the package depends on the SDK

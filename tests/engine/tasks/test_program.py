@@ -123,6 +123,8 @@ def test_lessons_stand_in_the_prompt_that_they_were_asked_for_and_cases_in_the_l
     about_plan = ['says what the step "plan" has to write' in text for text in analyst]
     assert len(analyst) / 4 < sum(about_plan) < len(analyst) * 3 / 4
     assert all("Call 2" in text for text in analyst)
+    assert any('[what was learned for the step "answer"]' in text for text in analyst)
+    assert not any("double the first" in text for text in analyst)  # it would be copied
 
 
 def test_a_program_may_be_no_coroutine_and_score_itself(folder):

@@ -15,6 +15,7 @@ from engine.errors import InputError, ScaffoldError
 from engine.llm.transport import HTTP
 from engine.reading.model_text import without_control_characters
 from engine.records import ChatRequest, Completion, Fault, Message, Outcome, Reply, Sampling, Usage
+from engine.tasks.program.address import Address
 from engine.tasks.program.declaration import SHOWN_CALLS, SHOWN_PROMPT, SHOWN_REPLY, Call, Run
 from engine.tasks.program.wire import api_of, chat_body, refused, response
 
@@ -22,7 +23,6 @@ _AGAIN = 1_000_000
 """Difference of sample indices between equal requests of one run, so that each is a sample of its own."""
 _THREADS = 64
 """Programs that are no coroutine functions and run at once."""
-_URL = "http://program/v1"
 
 
 class SamplingClient(Protocol):
@@ -42,7 +42,7 @@ class ProgramClient:
     """
 
     def __init__(self, client: SamplingClient, function: Callable[..., Any]) -> None:
-        self._client, self._function = client, function
+        self._client, self._function, self._address = client, function, Address()
 
     async def sample(self, request: ChatRequest, sample_indices: Sequence[int]) -> list[Reply]:
         """One reply for each index: what the program has returned, as JSON.
@@ -61,8 +61,13 @@ class ProgramClient:
             raise InputError(
                 "A program has no prompt of its own", why="--prompt replaces the input of the program."
             ) from None
-        runs = (_Run(self._client, request, index, prompts) for index in sample_indices)
-        return list(await asyncio.gather(*(run.of(self._function, row) for run in runs)))
+
+        async def run(index: int) -> Reply:
+            one = _Run(self._client, request, index, prompts)
+            async with self._address.of(one.answer) as url:
+                return await one.of(self._function, row, url)
+
+        return list(await asyncio.gather(*map(run, sample_indices)))
 
 
 class _Run:
@@ -79,15 +84,15 @@ class _Run:
         self._refusal: Fault | None = None
         self._error: ScaffoldError | None = None
 
-    async def of(self, function: Callable[..., Any], row: Mapping[str, Any]) -> Reply:
+    async def of(self, function: Callable[..., Any], row: Mapping[str, Any], url: str) -> Reply:
         returned: Any = None
         failed = ""
         try:
             if inspect.iscoroutinefunction(function):
-                async with self._async_client() as client:
+                async with self._async_client(url) as client:
                     returned = await function(row, client, self._prompts)
             else:
-                returned = await self._loop.run_in_executor(_threads(), self._in_thread, function, row)
+                returned = await self._loop.run_in_executor(_threads(), self._in_thread, function, row, url)
         except Exception as error:  # noqa: BLE001 - the program is the user's own code
             failed = f"the program raised {type(error).__name__}: {error}"[:500]
         if self._error is not None:
@@ -118,24 +123,24 @@ class _Run:
         completion = Completion(text=run.text(), finish_reason="stop", usage=usage, model=self._model)
         return Reply(sample_index=self._index, outcome=Outcome.OK, completion=completion)
 
-    def _in_thread(self, function: Callable[..., Any], row: Mapping[str, Any]) -> Any:
+    def _in_thread(self, function: Callable[..., Any], row: Mapping[str, Any], url: str) -> Any:
         import openai
 
         def answer(path: str, body: dict[str, Any]) -> Any:
-            return asyncio.run_coroutine_threadsafe(self._answer(path, body), self._loop).result()
+            return asyncio.run_coroutine_threadsafe(self.answer(path, body), self._loop).result()
 
         with openai.OpenAI(
-            base_url=_URL, api_key="-", max_retries=0, http_client=HTTP.Client(transport=_InThread(answer))
+            base_url=url, api_key="-", max_retries=0, http_client=HTTP.Client(transport=_InThread(answer))
         ) as client:
             return function(row, client, self._prompts)
 
-    def _async_client(self) -> Any:
+    def _async_client(self, url: str) -> Any:
         import openai
 
-        client = HTTP.AsyncClient(transport=_InLoop(self._answer))
-        return openai.AsyncOpenAI(base_url=_URL, api_key="-", max_retries=0, http_client=client)
+        client = HTTP.AsyncClient(transport=_InLoop(self.answer))
+        return openai.AsyncOpenAI(base_url=url, api_key="-", max_retries=0, http_client=client)
 
-    async def _answer(self, path: str, body: dict[str, Any]) -> Any:
+    async def answer(self, path: str, body: dict[str, Any]) -> Any:
         """Answer one request of the program, as a server would."""
         api = api_of(path)
         if api is None:

@@ -3,9 +3,13 @@
 import asyncio
 import json
 
+import aiohttp
+import httpx
+import openai
 import pytest
 from pydantic import BaseModel
 
+from engine.errors import BudgetExceededError
 from engine.records import ChatRequest, Completion, Message, Outcome, Reply, Sampling, Usage
 from engine.tasks.program.client import ProgramClient
 
@@ -41,14 +45,15 @@ class Model:
 def run(function, model=None):
     """What a program returns, as its task reads it, or why its run has failed; and the bodies of its requests."""
     model = model or Model()
-    given = json.dumps({"row": {"question": "2 + 3?"}, "prompts": {"answer": "Add."}})
-    request = ChatRequest(
-        role="generator",
-        messages=(Message(role="user", content=given),),
-        sampling=Sampling(temperature=0.5, max_tokens=50, seed=1),
-    )
-    [reply] = asyncio.run(ProgramClient(model, function).sample(request, [0]))
+    [reply] = asyncio.run(ProgramClient(model, function).sample(request_of(), [0]))
     return json.loads(reply.completion.text) if reply.completion else reply.fault.message, model.bodies
+
+
+def request_of():
+    """The request for a run of a program."""
+    given = json.dumps({"row": {"question": "2 + 3?"}, "prompts": {"answer": "Add."}})
+    sampling = Sampling(temperature=0.5, max_tokens=50, seed=1)
+    return ChatRequest(role="generator", messages=(Message(role="user", content=given),), sampling=sampling)
 
 
 def test_a_request_for_a_response_is_one_of_the_chat_api():
@@ -205,3 +210,73 @@ def test_what_cannot_be_answered_is_refused(ask, why):
     failed, bodies = run(lambda row, client, prompts: ask(client))
     assert why in failed
     assert not bodies
+
+
+def test_other_clients_ask_at_the_address_of_the_run_and_only_while_it_lasts():
+    urls = []
+
+    async def asks(row, client, prompts):
+        urls.append(str(client.base_url))
+        async with openai.AsyncOpenAI(base_url=urls[0], api_key="-", max_retries=0) as other:
+            text = (await other.responses.create(model="x", input=row["question"])).output_text
+            chunks = await other.chat.completions.create(model="x", messages=[row_message(row)], stream=True)
+            text += "".join([chunk.choices[0].delta.content async for chunk in chunks if chunk.choices])
+        async with aiohttp.ClientSession() as session:
+            for path, body, status in [
+                ("chat/completions", b"no json", 400),
+                ("embeddings", b"{}", 400),
+                ("../../other/v1/chat/completions", b"{}", 404),
+            ]:
+                async with session.post(urls[0] + path, data=body) as response:
+                    assert (response.status, "message" in (await response.json())["error"]) == (status, True)
+        return text
+
+    returned, bodies = run(asks)
+    assert returned["answer"] == "55"
+    assert [call["prompt"] for call in returned["calls"]] == ["2 + 3?"] * 2
+    assert bodies[0] == bodies[1]
+    with pytest.raises(httpx.ConnectError):
+        httpx.post(urls[0] + "chat/completions", json={})
+
+
+def test_a_program_without_async_asks_at_the_address_too():
+    def asks(row, client, prompts):
+        with openai.OpenAI(base_url=client.base_url, api_key="-") as other:
+            return other.chat.completions.create(model="x", messages=[row_message(row)]).choices[0].message.content
+
+    assert run(asks)[0]["answer"] == "5"
+
+
+def test_a_budget_that_is_used_up_ends_the_run_whoever_asked(caplog):
+    class Poor(Model):
+        async def sample(self, request, indices):
+            raise BudgetExceededError("no tokens are left")
+
+    async def asks(row, client, prompts):
+        async with openai.AsyncOpenAI(base_url=client.base_url, api_key="-", max_retries=0) as other:
+            try:
+                await other.chat.completions.create(model="x", messages=[row_message(row)])
+            except openai.APIError:
+                return "5"
+
+    with pytest.raises(BudgetExceededError, match="no tokens"):
+        run(asks, Poor())
+    assert not caplog.records
+
+
+def test_runs_at_once_have_addresses_of_their_own():
+    urls, met = set(), asyncio.Barrier(3)
+
+    async def asks(row, client, prompts):
+        urls.add(str(client.base_url))
+        await met.wait()
+        async with openai.AsyncOpenAI(base_url=client.base_url, api_key="-") as other:
+            return (await other.responses.create(model="x", input=row["question"])).output_text
+
+    async def three():
+        return await ProgramClient(Model(), asks).sample(request_of(), [0, 1, 2])
+
+    replies = asyncio.run(asyncio.wait_for(three(), 60))
+    assert [json.loads(reply.completion.text)["answer"] for reply in replies] == ["5"] * 3
+    assert len(urls) == 3
+    assert len({url.split("/")[2] for url in urls}) == 1  # one server

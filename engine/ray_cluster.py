@@ -49,11 +49,6 @@ class RayCluster:
         if self._is_own:
             ray.shutdown()
 
-    @property
-    def cpus(self) -> int:
-        """The processors of all nodes."""
-        return max(1, int(ray.cluster_resources().get("CPU", 1)))
-
     def submit(self, function: Callable[..., ResultT], *arguments: Any) -> Future[ResultT]:
         """Call a function of a module on a node, in a process that has one processor.
 

@@ -47,11 +47,6 @@ class Estimate:
     clusters: int
     observations: int
 
-    @property
-    def excludes_zero(self) -> bool:
-        """Whether there is an interval and 0 is outside of it."""
-        return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
-
 
 def clustered_mean(clusters: Clusters) -> Estimate:
     """The mean of all observations, with its interval.

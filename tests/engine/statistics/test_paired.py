@@ -67,7 +67,6 @@ def test_identical_samples_of_a_cluster_do_not_shrink_the_error():
 def test_one_cluster_has_no_interval():
     estimate = clustered_mean({"a": [1, 0]})
     assert (estimate.value, estimate.standard_error, estimate.low, estimate.high) == (0.5, None, None, None)
-    assert not estimate.excludes_zero
 
 
 @pytest.mark.parametrize(("right", "n"), [(0, 5), (1, 5), (5, 5), (0, 400), (7, 400), (399, 400)])
@@ -138,13 +137,6 @@ def test_difficulty_common_to_both_sides_cancels():
     apart = math.hypot(clustered_mean(after).standard_error, clustered_mean(before).standard_error)
     assert paired.value == close(0.05)
     assert paired.standard_error < apart / 3
-
-
-def test_excludes_zero():
-    assert paired_difference({"a": [3], "b": [3.1]}, {"a": [1], "b": [1]}).excludes_zero
-    assert paired_difference({"a": [1], "b": [1.1]}, {"a": [3], "b": [3]}).excludes_zero
-    assert not paired_difference({"a": [1], "b": [0]}, {"a": [0], "b": [1]}).excludes_zero
-    assert not paired_difference({"a": [1], "b": [0]}, {"a": [1], "b": [0]}).excludes_zero
 
 
 def drawn(rng, clusters, gain):

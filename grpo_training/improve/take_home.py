@@ -25,7 +25,7 @@ from grpo_training.cli.settings import shown_path
 from grpo_training.improve.improved import EXPERIENCES, MESSAGES, PLACEHOLDER, RESULT, Improved, Result
 from grpo_training.improve.plan import Plan
 from grpo_training.improve.settings import ImproveSettings
-from grpo_training.improve.verdict import sentence, spending, unfinished_sentence
+from grpo_training.improve.verdict import is_likely_to_harm, sentence, spending, unfinished_sentence
 from grpo_training.runs.folder import RunFolder
 from grpo_training.serve.endpoints import journal_path
 from grpo_training.view.data.runs import Store
@@ -103,6 +103,8 @@ class Home:
         settings = self.settings
         common, remark = _common_kind(self.plan.learned_from, settings.prompts)
         choice, experiences = library.state.choice, library.state.helpful
+        if event is not None and is_likely_to_harm(event):
+            experiences = tuple(one for one in experiences if one.status == "pinned")
         journal = journal_path(settings)
         tokens, cost_usd = _spent(journal)
         schema = schema_of(task_named(common.task), common)

@@ -38,7 +38,8 @@ def sentence(event: GateEvent | None, experiences: int, spent: str, none_right: 
     if event.verdict == "not_proven":
         more = max(0, (event.needed or 0) - event.of)
         needed = f"; about {more} more problems would be needed to see 10 points" if more else ""
-        return f"No improvement could be shown ({points(event.mean)} points, {interval}){needed}{cost}."
+        unused = ": the experiences are not used" if is_likely_to_harm(event) else ""
+        return f"No improvement could be shown ({points(event.mean)} points, {interval}){unused}{needed}{cost}."
     with_it, without, difference = compared_shares(event.right_with, event.right_without, event.mean)
     problems = f"{event.problems} {'held-out ' if not event.own else ''}problems"
     found = f"{without} -> {with_it} on {problems} ({difference} points, {interval})"
@@ -50,6 +51,14 @@ def sentence(event: GateEvent | None, experiences: int, spent: str, none_right: 
         f"{harms if event.verdict == 'rejected' else 'Accuracy'} {found}, "
         f"with {counted(experiences, 'experience')}{ratio}{cost}."
     )
+
+
+def is_likely_to_harm(event: GateEvent) -> bool:
+    """Whether a test that proves nothing found more right answers without the library.
+
+    Then the prompt without it is the better one more probably than not, and has fewer tokens.
+    """
+    return event.verdict == "not_proven" and event.mean < 0
 
 
 def unfinished_sentence(experiences: int, spent: str) -> str:

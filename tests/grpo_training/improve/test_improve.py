@@ -109,6 +109,17 @@ def test_a_library_that_does_not_help_is_not_called_an_improvement(folder, capsy
     assert f"\n{sentence}" in said
 
 
+def test_experiences_with_which_less_was_right_are_not_used_if_nothing_is_proven(folder, capsys):
+    server = PlantedServer("label", -0.1)
+    write(folder / "mails.jsonl", server.rows(range(24)))
+    start(folder, server, "--learn", "add", "--epochs", 1)
+    result, said = result_of(folder), capsys.readouterr().out
+    assert (result["verdict"], result["gate"]["mean"] < 0) == ("not_proven", True)
+    assert re.search(r"No improvement could be shown \(-\d+ points, .*\): the experiences are not used", said)
+    improved = grpo_training.Improved.load(folder / "runs/mails-m/improved")
+    assert (improved.experiences, improved.result.is_static) == ((), True)
+
+
 def test_the_prompt_of_problems_of_several_kinds_is_that_of_the_most_common_one_and_says_so(folder, capsys):
     server = PlantedServer("label", 0.5)
     rows = server.rows(range(10))

@@ -89,7 +89,10 @@ def _add_item(messages: list[_Object], item: Mapping[str, Any]) -> None:
     if kind == "message":
         role = "system" if item["role"] == "developer" else item["role"]
         content = item["content"]
-        messages.append({"role": role, "content": content if isinstance(content, str) else [*map(_part, content)]})
+        parts = [] if isinstance(content, str) else [*map(_part, content)]
+        if len(parts) == 1 and parts[0]["type"] == "text":  # not all servers take a list from an assistant
+            content = parts[0]["text"]
+        messages.append({"role": role, "content": content if isinstance(content, str) else parts})
     elif kind == "function_call":
         if not messages or messages[-1]["role"] != "assistant":
             messages.append({"role": "assistant", "content": None})

@@ -21,7 +21,7 @@ def verdict_lines(event: GateEvent) -> list[str]:
         lines.append(f"--ask-all asks the other {not_asked} problems too: its interval is narrower.")
     if event.needed is not None and event.needed > event.of:
         more = event.needed - event.of
-        lines.append(f"About {more} more problems would be needed to see 10 points. Learning goes on with the library.")
+        lines.append(f"About {more} more problems would be needed to see 10 points. Further runs use the library.")
     if event.verdict == "rejected":
         lines.append("It is not used any more, until it changes. Pinned experiences stay in use.")
     return lines

@@ -38,7 +38,7 @@ def sentence(event: GateEvent | None, experiences: int, spent: str, none_right: 
     if event.verdict == "not_proven":
         more = max(0, (event.needed or 0) - event.of)
         needed = f"; about {more} more problems would be needed to see 10 points" if more else ""
-        unused = ": the experiences are not used" if is_likely_to_harm(event) else ""
+        unused = ": the improved prompt has no experiences" if is_likely_to_harm(event) else ""
         return f"No improvement could be shown ({points(event.mean)} points, {interval}){unused}{needed}{cost}."
     with_it, without, difference = compared_shares(event.right_with, event.right_without, event.mean)
     problems = f"{event.problems} {'held-out ' if not event.own else ''}problems"

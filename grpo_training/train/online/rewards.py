@@ -178,7 +178,9 @@ class TrlReward:
         else:
             if not self._begun:
                 self.begin(completions=completions, completion_ids=completion_ids, problem=problem)
-            self.latest = self._scored(self._begun.popleft())
+            batch = self._begun.popleft()
+            assert [row[2] for row in batch.rows] == list(completion_ids), "another batch was begun before this one"
+            self.latest = self._scored(batch)
         self.scored += len(self.latest)
         rewards = [scored.reward for scored in self.latest]
         self.without_reward += rewards.count(None)

@@ -115,7 +115,7 @@ def test_experiences_with_which_less_was_right_are_not_used_if_nothing_is_proven
     start(folder, server, "--learn", "add", "--epochs", 1)
     result, said = result_of(folder), capsys.readouterr().out
     assert (result["verdict"], result["gate"]["mean"] < 0) == ("not_proven", True)
-    assert re.search(r"No improvement could be shown \(-\d+ points, .*\): the experiences are not used", said)
+    assert re.search(r"No improvement could be shown \(-\d+ points, .*\): the improved prompt has no experiences", said)
     improved = grpo_training.Improved.load(folder / "runs/mails-m/improved")
     assert (improved.experiences, improved.result.is_static) == ((), True)
 

@@ -217,7 +217,7 @@ HOSTILE = {
 def test_hostile_text_ends_soon(name):
     started = time.process_time()
     extract(HOSTILE[name], entry_point="f")
-    assert time.process_time() - started < 5  # 0.3 s each; what is quadratic takes minutes
+    assert time.process_time() - started < 1
 
 
 @given(st.text(st.sampled_from(list("`~\n <>/thinkpyo=1f():\r\t")) | st.characters(), max_size=200))

@@ -207,7 +207,7 @@ def test_batches_that_were_begun_are_scored_in_their_order_and_their_deadline_ru
     batches = [(["7", "slow"], [1.0, None]), (["8", "7"], [0.0, 1.0])]
     with TrlReward(workers=1, deadline_s=100, clock=lambda: now[0]) as reward:
         for texts, _ in batches:
-            reward.begin(completions=texts, completion_ids=[[1]] * 2, problem=[problem(7).model_dump_json()] * 2)
+            reward.begin(completions=texts, completion_ids=[[0], [1]], problem=[problem(7).model_dump_json()] * 2)
         reached.wait(30)  # the first completion is scored, and the second holds up the only thread
         now[0] = 101.0
         assert score(reward, [problem(7)] * 2, batches[0][0]) == batches[0][1]
@@ -216,6 +216,9 @@ def test_batches_that_were_begun_are_scored_in_their_order_and_their_deadline_ru
         assert score(reward, [problem(7)] * 2, batches[1][0]) == batches[1][1]
         now[0] = 1000.0
         assert score(reward, [problem(7)], ["7"]) == [1.0]  # begins in the call
+        reward.begin(completions=["7"], completion_ids=[[5]], problem=[problem(7).model_dump_json()])
+        with pytest.raises(AssertionError, match="another batch"):
+            score(reward, [problem(7)], ["7"])
 
 
 def test_the_prompt_is_the_generators_own_without_experiences():

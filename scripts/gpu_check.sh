@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Measures the fine-tune on one NVIDIA GPU, in at most 8 minutes: correctness of FlexAttention, the update step beside
-# TRL's, and a few online steps with their memory. Needs the training stack (make finetune) with a torch for CUDA.
+# TRL's with the kernels of both, and a few online steps with their memory. Needs the training stack (make finetune) with
+# a torch for CUDA.
 #
 # usage: scripts/gpu_check.sh MODEL [PROBLEMS]
 # MODEL: folder of a causal language model. PROBLEMS: file of Python problems (such as MBPP) for the online steps.
@@ -27,7 +28,7 @@ part 70 "FlexAttention against padded rows" "$python" -m pytest -q -p no:cachepr
 part 75 "update step, 8 replies of 512 tokens to a prompt of 512" \
     "$python" -m bench.real_model_step --model "$model" --rows 8 --prompt 512 --completion 512
 part 45 "update step, 8 replies of 256 tokens to a prompt of 32" \
-    "$python" -m bench.real_model_step --model "$model" --rows 8 --prompt 32 --completion 256
+    "$python" -m bench.real_model_step --model "$model" --rows 8 --prompt 32 --completion 256 --profile
 [ -n "$problems" ] || exit $failed
 
 online() {  # online NAME FLAGS...: three online steps, and the largest memory of the GPU meanwhile

@@ -21,8 +21,10 @@ from engine.reading.python_syntax import parse
 MAX_CODE = 200_000
 """Longest program that is read, in characters."""
 
+_MOST_READ = 2 * MAX_CODE  # characters of a reply without its thinking, from its end
+_MOST_MARKS = 2000  # marks that may begin or end a fence; what follows them is read as one text
 _MOST_PARSED = 400_000  # characters that are parsed in the search for the program
-_LEAST_PARSED = 100  # what a short text counts as
+_LEAST_PARSED = 400  # what a short text counts as
 
 _CLOSING = re.compile(r"</(?i:think(?:ing)?)>")
 _OPENING = re.compile(r"<(?i:think(?:ing)?)>")
@@ -98,7 +100,7 @@ def extract(text: str, reasoning: str | None = None, entry_point: str | None = N
     if reasoning is not None and reasoning.strip():
         thinking = reasoning.strip()
     reader = _Reader(entry_point, stub.rstrip())
-    pieces = reader.pieces(rest)
+    pieces = reader.pieces(rest[-_MOST_READ:])
     outside = "\n".join(piece.body for piece in pieces if piece.tag is None)
     if _OPENING.search(outside):  # a tag inside a fence is part of the program
         return CodeReply(thinking or _OPENING.sub("", rest, count=1).strip() or None, None, ReplyStatus.UNCLOSED_THINK)
@@ -201,7 +203,7 @@ class _Reader:
         as many ticks at the start or the end of a line. A fence tagged as Python at the start of a line also ends an
         open fence, which then counts as unclosed. Ticks in a string of a program neither open nor close a fence.
         """
-        marks = list(_MARK.finditer(text))
+        marks = list(islice(_MARK.finditer(text), _MOST_MARKS))
         pieces: list[_Piece] = []
         opener: re.Match[str] | None = None
         start = position = 0

@@ -15,7 +15,7 @@ _WORD_PIECE = 6
 _REPLY_PIECE = 12
 """The same for replies. Longer, as a model's text may contain the first characters of a kind of key."""
 
-_SHORTEST_NAME, _SHORTEST_VALUE = 32, 16
+_SHORTEST_VALUE = 16
 
 _SECRET_NAME = re.compile(
     r"(?:^|[-_. ])(?:key|apikey|token|secret|password|passwd|pwd|auth|authorization|credentials?|signature|sig|code)$",
@@ -86,14 +86,12 @@ def secrets_of_url(url: str) -> Iterator[str]:
 
 
 def secrets_of_fields(value: Any, name: str = "") -> Iterator[str]:
-    """The texts and names of a JSON value that are secret by their name or by the prefix of a kind of key.
+    """The texts of a JSON value that are secret by their name or by the prefix of a kind of key.
 
     A text that only has the form of a key is not among them: it may be part of a schema, which replies repeat.
     """
     if isinstance(value, dict):
         for key, item in value.items():
-            if _PREFIXED.match(str(key)):
-                yield str(key)
             yield from secrets_of_fields(item, str(key))
     elif isinstance(value, list | tuple):
         for item in value:
@@ -105,13 +103,10 @@ def secrets_of_fields(value: Any, name: str = "") -> Iterator[str]:
 def without_secrets(value: Any, name: str = "") -> Any:
     """A copy of a JSON value in which texts that are secret, or have the form of a key, are masked.
 
-    Names and texts may be those of a schema or a template, so only long ones are masked by their form.
+    Texts may be those of a schema or a template, so only long ones are masked by their form.
     """
     if isinstance(value, dict):
-        return {
-            MASK if looks_secret(str(key), _SHORTEST_NAME) else key: without_secrets(item, str(key))
-            for key, item in value.items()
-        }
+        return {key: without_secrets(item, str(key)) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [without_secrets(item, name) for item in value]
     return MASK if isinstance(value, str) and (_is_secret_name(name) or looks_secret(value, _SHORTEST_VALUE)) else value
@@ -137,7 +132,7 @@ class Mask:
         return re.sub(r"\S+", lambda word: MASK if any(piece in word[0] for piece in self._pieces) else word[0], text)
 
     def reply(self, content: bytes) -> bytes:
-        """Mask the secrets in the body of a reply, and parts of at least 12 to 18 characters; it stays valid JSON."""
+        """Mask the secrets in the body of a reply, and parts of at least 12 characters; it stays valid JSON."""
         if self._in_replies and (b"\\u00" in content or b"\\/" in content):
             content = _ESCAPE.sub(_unescaped, content)
         for secret in self._in_replies:
@@ -147,21 +142,17 @@ class Mask:
 
 def _without(content: bytes, secret: bytes) -> bytes:
     size = min(_REPLY_PIECE, len(secret))
-    # Every run of 18 characters contains a whole piece; so does one of 12 at the start or the end of the secret.
-    offsets = sorted({*range(0, len(secret) - size + 1, size // 2), len(secret) - size})
-    for offset in offsets:
-        piece = secret[offset : offset + size]
-        position = content.find(piece)
-        while position >= 0:
-            start, end, first, last = position, position + size, offset, offset + size
-            while first > 0 and start > 0 and content[start - 1] == secret[first - 1]:
-                start, first = start - 1, first - 1
-            while last < len(secret) and end < len(content) and content[end] == secret[last]:
-                end, last = end + 1, last + 1
-            if start > 0 and content[start - 1 : start] == b"\\":  # an escape such as \n, not the secret
-                start += 1
-            content = content[:start] + MASK.encode() + content[end:]
-            position = content.find(piece, start)
+    pieces = [secret[start : start + size] for start in range(len(secret) - size + 1)]
+    if not any(piece in content for piece in pieces):
+        return content
+    spans: list[list[int]] = []
+    # A backslash before a letter makes it an escape such as \n, which is no part of the secret.
+    for match in re.finditer(rb"(?<!\\)(?=" + b"|".join(map(re.escape, pieces)) + b")", content):
+        if not spans or match.start() >= spans[-1][1]:
+            spans.append([match.start(), 0])
+        spans[-1][1] = match.start() + size
+    for start, end in reversed(spans):
+        content = content[:start] + MASK.encode() + content[end:]
     return content
 
 

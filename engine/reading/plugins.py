@@ -7,6 +7,7 @@ import hashlib
 import importlib
 import importlib.util
 import inspect
+import itertools
 import os
 import re
 import sys
@@ -58,7 +59,7 @@ def source_digest(objects: Iterable[Any]) -> str:
             Packages of Node.js that are installed in the folder do not count, nor do modules of ``engine`` that measure
             nothing (:data:`MEASURES_NOTHING`).
     """
-    files = _closure((file for each in objects for file in _source_files(each)), _imported)
+    files = _closure(itertools.chain(*map(_source_files, objects)), _imported)
     digest = hashlib.sha256()
     for file in sorted(files):
         digest.update(file.read_bytes())
@@ -87,27 +88,33 @@ def _closure(files: Iterable[Path], needed: Callable[[Path], Set[Path]]) -> set[
 @functools.cache
 def _imported(file: Path) -> frozenset[Path]:
     """The files of ``engine`` that a file imports anywhere."""
-    modules = set()
+    files = set()
     for module, names, plain in _IMPORT.findall(file.read_text(encoding="utf-8")):
-        modules |= {module or plain, *(f"{module}.{name}" for name in re.findall(r"\w+", names))}
-    names = (module.split(".") for module in modules)
-    paths = (_ENGINE.joinpath(*name) for name in names if name[0] not in MEASURES_NOTHING)
-    candidates = (file for path in paths for file in (path.with_suffix(".py"), path / "__init__.py"))
-    return frozenset(file for file in candidates if file.is_file())
+        for name in ("", *re.findall(r"\w+", names)):
+            path = _ENGINE.joinpath(*(module or plain).split("."), name)
+            if path.relative_to(_ENGINE).parts[0] not in MEASURES_NOTHING:
+                files |= {path.with_suffix(".py"), path / "__init__.py"}
+    return frozenset(filter(Path.is_file, files))
 
 
 def _source_files(defined: Any) -> list[Path]:
     try:
-        file = inspect.getsourcefile(defined)
+        source = inspect.getsourcefile(defined)
     except TypeError:  # built in, or neither a class nor a function
-        file = None
-    if file is None:
+        source = None
+    if source is None:
         return []
+    file = Path(source)
     package = getattr(sys.modules.get(defined.__module__), "__package__", None)
-    # the package of all tasks is no task's own
-    if package == "engine.tasks":
-        return [Path(file)]
-    return _modules_below(Path(file).parent) if package else with_modules_beside(Path(file))
+    if package == "engine.tasks":  # the package of all tasks is no task's own
+        return [file]
+    if not package:
+        return with_modules_beside(file)
+    modules = []
+    for parent, folders, names in os.walk(file.parent):
+        folders[:] = set(folders) - {"node_modules", "__pycache__"}
+        modules += [Path(parent, name) for name in names if name.endswith((".py", ".js", ".mjs"))]
+    return modules
 
 
 def with_modules_beside(file: Path) -> list[Path]:
@@ -118,14 +125,6 @@ def with_modules_beside(file: Path) -> list[Path]:
         return {path for name in names if (path := file.parent / f"{name}.py").is_file()}
 
     return sorted(_closure({file}, beside))
-
-
-def _modules_below(folder: Path) -> list[Path]:
-    modules = []
-    for parent, folders, files in os.walk(folder):
-        folders[:] = [name for name in folders if name not in ("node_modules", "__pycache__")]
-        modules += [Path(parent, name) for name in files if name.endswith((".py", ".js", ".mjs"))]
-    return modules
 
 
 def _file_module(path: Path) -> ModuleType:

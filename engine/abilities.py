@@ -99,19 +99,11 @@ class TakesSchema(Protocol):
     def schema(self, problem: Problem) -> dict[str, Any] | None:
         """The schema of a problem; None if it has none."""
 
-    def worded(self, problem: Problem) -> Task[Any]:
-        """The task whose templates the prompt of a problem has."""
-
 
 def schema_of(task: Task[Any], problem: Problem) -> dict[str, Any] | None:
     """The JSON schema of a reply to a problem: that of the user, or that of the task."""
     own = task.schema(problem) if isinstance(task, TakesSchema) else None
     return task.reply_schema if own is None else own
-
-
-def worded(task: Task[Any], problem: Problem) -> Task[Any]:
-    """The task whose templates the prompt of a problem has, and which says what a reply is."""
-    return task.worded(problem) if isinstance(task, TakesSchema) else task
 
 
 @runtime_checkable

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from engine.abilities import schema_of, worded
+from engine.abilities import schema_of
 from engine.records import AnswerSource, Candidate, ChatRequest, Experience, Message, Problem, Reply, Sampling
 from engine.task import Task
 from grpo_training.agents.chat import ChatClient, with_images
@@ -86,7 +86,7 @@ class CriticAgent:
         ]
         request = ChatRequest(
             role=self.role,
-            messages=role_template("critic", worded(task, problem), self.style).render(
+            messages=role_template("critic", task, self.style).render(
                 problem=problem.text,
                 experiences=list(experiences),
                 generator_id=generator_id,

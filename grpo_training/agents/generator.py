@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, InitVar, dataclass
 
-from engine.abilities import asked_through, schema_of, worded
+from engine.abilities import asked_through, schema_of
 from engine.records import Candidate, ChatRequest, Experience, Message, Outcome, Problem, Reply, Sampling
-from engine.task import Task
+from engine.task import JSON_OBJECT, Task
 from grpo_training.agents.chat import ChatClient, ReadReply, ask, with_images
 from grpo_training.agents.templates import check_prompts, role_template
 
@@ -26,7 +26,7 @@ def generator_messages(
     Raises:
         TemplateError: there is no such style, or the templates of the task are invalid.
     """
-    return role_template("generator", worded(task, problem), style).render(
+    return role_template("generator", task, style).render(
         problem=problem.text, experiences=list(experiences), **task.prompt_values(problem)
     )
 
@@ -83,7 +83,7 @@ async def ask_for_candidates(
     def read(reply: Reply) -> Candidate:
         return read_candidate(task, problem, reply)
 
-    form = worded(task, problem).reply_description
+    form = task.reply_description if schema_of(task, problem) is None else JSON_OBJECT
     return await ask(client, request, sample_indices, read, task.re_ask_reason, form=form)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -20,7 +19,7 @@ from engine.experience.text_checks import holds_answer
 from engine.own_data.describe import describe
 from engine.own_data.kinds import described
 from engine.records import Candidate, Completion, Fault, ImageReference, Outcome, Problem
-from engine.task import JSON_OBJECT, Measurement, Teaching
+from engine.task import Measurement, Teaching
 from engine.tasks.rows import text_of
 from engine.tasks.simple import PlainTask
 
@@ -45,7 +44,7 @@ class AnswersTask(PlainTask):
     name = "answers"
     reward_weights: Mapping[str, float] = MappingProxyType({"r_ans": 0.6, "r_fields": 0.4, "r_rubric": 1.0})
     answer_components = frozenset({"r_ans", "r_fields", "r_rubric"})
-    prompt_variables = frozenset({"kind", "labels", "keys", "marks"})
+    prompt_variables = frozenset({"kind", "labels", "keys", "marks", "schema"})
     reply_description = "reasoning, then a last line that begins with Answer:"
 
     def problem_from_row(self, row: Mapping[str, Any], where: str) -> Problem:
@@ -101,20 +100,21 @@ class AnswersTask(PlainTask):
         found = read_json(str(_beside_truth(problem, _SCHEMA)))
         return found if isinstance(found, dict) else None
 
-    def worded(self, problem: Problem) -> AnswersTask:
-        """Prompts that ask for an object of a schema have another form of the answer."""
-        return self if self.schema(problem) is None else _IN_OBJECTS
-
     def comparison_in_words(self, how: HowCompared) -> str:
         """The kind of the answers."""
         return described(how)
 
     def prompt_values(self, problem: Problem) -> Mapping[str, Any]:
-        """The kind of the answer, the labels, the keys of a JSON object or its schema, and the marks of options."""
+        """The kind of the answer, the labels, the marks of options, the keys of a JSON object, and the user's schema."""
         _, how = truth_of(problem)
         schema = self.schema(problem)
-        form = {"keys": list(how.keys)} if schema is None else {"schema": json.dumps(schema, ensure_ascii=False)}
-        return {"kind": how.kind, "labels": list(how.labels), "marks": list(how.marks), **form}
+        return {
+            "kind": how.kind,
+            "labels": list(how.labels),
+            "marks": list(how.marks),
+            "keys": list(how.keys),
+            "schema": None if schema is None else json.dumps(schema, ensure_ascii=False),
+        }
 
     def parse(self, completion: Completion, problem: Problem) -> Candidate[str]:
         """Read the marked answer; a reply without one is a model fault. A label is stated as the dataset writes it."""
@@ -236,16 +236,4 @@ def _beside_truth(problem: Problem, name: str) -> Any:
     return value.get(name) if isinstance(value, dict) and isinstance(value.get("truth"), str) else None
 
 
-class _InObjects(AnswersTask):
-    """The prompts that ask for an object of a JSON schema."""
-
-    prompt_variables = frozenset({"kind", "labels", "marks", "schema"})
-    reply_description = JSON_OBJECT
-
-    @property
-    def prompt_folders(self) -> tuple[Path, ...]:
-        """A folder of their own before those of the task."""
-        return (Path(__file__).resolve().parent / "schema_prompts", *super().prompt_folders)
-
-
-TASK, _IN_OBJECTS = AnswersTask(), _InObjects()
+TASK = AnswersTask()

@@ -292,9 +292,8 @@ class Rewards(Record):
     @classmethod
     def of(cls, components: Mapping[str, float | None], r_total: float | None) -> Self:
         """Rewards with components of any name."""
-        named = {name: value for name, value in components.items() if name in _NAMED_COMPONENTS}
         others = {name: value for name, value in components.items() if name not in _NAMED_COMPONENTS}
-        return cls(**named, r_total=r_total, components=others)
+        return cls.model_validate({**components, "r_total": r_total, "components": others})
 
     def by_name(self) -> dict[str, float | None]:
         """All components by name, without ``r_total``."""

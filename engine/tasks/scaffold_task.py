@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib.metadata import version
 from types import MappingProxyType
 from typing import Any
@@ -19,6 +17,7 @@ from engine.scaffold.interventions import intervene
 from engine.scaffold.parsing import ParsedScaffold, parse_scaffold, scaffold_from_object
 from engine.scaffold.problem_text import knowns_in_text
 from engine.scaffold.structure import STRUCTURE_VERSION, check_structure, plan_agreement, rule_cause_agreement
+from engine.statistics.groups import combine_rewards
 from engine.task import JSON_OBJECT, MAX_SHOWN_CHARS, Measurement, Task, TaskMerge, Teaching
 from engine.tasks.rows import problem_with_answer
 
@@ -62,21 +61,6 @@ REPLY_SCHEMA: dict[str, Any] = {
     },
     "required": ["target_variable", "knowns", "causal_graph", "computation_plan", "final_answer"],
 }
-
-
-@dataclass(frozen=True)
-class _Graph:
-    """What the graph of a scaffold gives.
-
-    Args:
-        answer: the value of the target, as the final answer; None if the graph does not execute.
-        graph: the parts of ``r_graph``.
-        logic: the parts of ``r_logic``.
-    """
-
-    answer: str | None
-    graph: Mapping[str, float | None]
-    logic: Mapping[str, float | None]
 
 
 class ScaffoldTask(Task[Scaffold]):
@@ -138,39 +122,48 @@ class ScaffoldTask(Task[Scaffold]):
 
     def evaluate(self, candidate: Candidate[Scaffold], problem: Problem) -> Measurement:
         """``r_ans`` by the verifier, ``r_graph`` and ``r_logic`` by executing and checking the graph."""
-        stated = candidate.stated_answer
-        graph = None if candidate.content is None else self._execute(candidate.content, stated, problem.text)
-        answer, source = stated, _source(stated, "stated")
-        if graph is not None and graph.answer is not None:
-            answer, source = graph.answer, "executed"
+        scaffold, stated = candidate.content, candidate.stated_answer
+        execution = None if scaffold is None else execute(scaffold)
+        computed = None if execution is None else self._computed(execution, stated)
+        answer = stated if computed is None else computed
+        source: AnswerSource = "none" if answer is None else "stated" if computed is None else "executed"
         verdict = verify_answer(answer, problem.answer, comparison=self.comparison)
         if verdict.correct is None:  # no checker could be started: nothing is known about the answer
             why = {"verdict": verdict.method, "why": verdict.detail}
             return Measurement({}, None, answer, source, Outcome.INFRA_FAULT, detail=why)
-        detail: dict[str, Any] = {"text": candidate.text} if candidate.text else {}
         worth = 1.0 if verdict.correct else STRUCTURE_OF_WRONG_ANSWER
-        structure = {"r_graph": 0.0, "r_logic": 0.0}
-        if graph is not None:
-            structure = {
-                "r_graph": worth * (mean_of_measured(graph.graph) or 0.0),
-                "r_logic": worth * (mean_of_measured(graph.logic) or 0.0),
+        components: dict[str, float | None] = {"r_ans": float(verdict.correct), "r_graph": 0.0, "r_logic": 0.0}
+        detail: dict[str, Any] = {"text": candidate.text} if candidate.text else {}
+        fault = None
+        if scaffold is not None and execution is not None:
+            structure = check_structure(execution.program)
+            if not structure["acyclic"]:
+                fault = Fault(kind="cyclic_graph", message="a variable depends on itself")
+            detail["graph"] = {
+                **structure,
+                "knowns_in_text": knowns_in_text(scaffold, problem.text),
+                "executes": float(execution.executed),
             }
-            detail |= {"graph": graph.graph, "logic": graph.logic}
-        is_cyclic = graph is not None and not graph.graph["acyclic"]
-        outcome = Outcome.MODEL_FAULT if is_cyclic else Outcome.OK
+            detail["logic"] = {
+                "plan_agrees": plan_agreement(scaffold),
+                "rules_use_causes": rule_cause_agreement(execution.program),
+                "answers_agree": self._agreement(computed, stated),
+                "interventions": 0.0 if computed is None else intervene(scaffold, execution),
+                **self.logic_parts(scaffold, stated),
+            }
+            for name in ("graph", "logic"):
+                mean = combine_rewards(detail[name], dict.fromkeys(detail[name], 1.0))
+                components[f"r_{name}"] = worth * (mean or 0.0)
+        versions = {"verdict": verdict.method, "verifier": VERIFIER_VERSION, "structure": STRUCTURE_VERSION}
+        outcome = Outcome.MODEL_FAULT if fault else Outcome.OK
         return Measurement(
-            components={"r_ans": 1.0 if verdict.correct else 0.0, **structure},
+            components=components,
             is_correct=verdict.correct,
             answer=answer,
             answer_source=source,
             outcome=outcome if verdict.outcome is Outcome.OK else verdict.outcome,
-            fault=Fault(kind="cyclic_graph", message="a variable depends on itself") if is_cyclic else None,
-            detail={
-                **detail,
-                "verdict": verdict.method,
-                "verifier": VERIFIER_VERSION,
-                "structure": STRUCTURE_VERSION,
-            },
+            fault=fault,
+            detail={**detail, **versions},
             opinion_weight=worth,
         )
 
@@ -216,14 +209,11 @@ class ScaffoldTask(Task[Scaffold]):
         """Merge scaffolds without conflicts into one that executes."""
         from engine.scaffold.merge import merge_scaffolds  # only the critic merges
 
-        scaffolds = [candidate.content for candidate in candidates if candidate.content is not None]
+        readable = [candidate for candidate in candidates if candidate.content is not None]
+        scaffolds = [candidate.content for candidate in readable if candidate.content is not None]
+        stated = [candidate.stated_answer for candidate in readable if candidate.stated_answer is not None]
         if not scaffolds:
             return TaskMerge(None)
-        stated = [
-            candidate.stated_answer
-            for candidate in candidates
-            if candidate.content is not None and candidate.stated_answer is not None
-        ]
         merge = merge_scaffolds(scaffolds, stated, self._is_stated)
         if merge.merged is None:
             texts = [
@@ -240,26 +230,6 @@ class ScaffoldTask(Task[Scaffold]):
     def wants_opinion(self, candidate: Candidate[Scaffold]) -> bool:
         """If there is a scaffold to judge."""
         return candidate.content is not None
-
-    def _execute(self, scaffold: Scaffold, stated: str | None, text: str) -> _Graph:
-        execution = execute(scaffold)
-        structure = check_structure(execution.program)
-        answer = self._computed(execution, stated)
-        return _Graph(
-            answer=answer,
-            graph={
-                **structure,
-                "knowns_in_text": knowns_in_text(scaffold, text),
-                "executes": float(execution.executed),
-            },
-            logic={
-                "plan_agrees": plan_agreement(scaffold),
-                "rules_use_causes": rule_cause_agreement(execution.program),
-                "answers_agree": self._agreement(answer, stated),
-                "interventions": 0.0 if answer is None else intervene(scaffold, execution),
-                **self.logic_parts(scaffold, stated),
-            },
-        )
 
     def _computed(self, execution: Execution, stated: str | None) -> str | None:
         """The value of the target, as the final answer; None if the graph does not execute."""
@@ -281,16 +251,6 @@ class ScaffoldTask(Task[Scaffold]):
             return 0.0
         correct = verify_answer(executed, stated, comparison=self.comparison).correct
         return None if correct is None else float(correct)  # None: no checker could be started
-
-
-def mean_of_measured(parts: Mapping[str, float | None]) -> float | None:
-    """The mean of the measured parts; None if none was measured."""
-    measured = [value for value in parts.values() if value is not None]
-    return math.fsum(measured) / len(measured) if measured else None
-
-
-def _source(answer: str | None, source: AnswerSource) -> AnswerSource:
-    return "none" if answer is None else source
 
 
 def _candidate(parsed: ParsedScaffold, text: str = "", stated: str | None = None) -> Candidate[Scaffold]:

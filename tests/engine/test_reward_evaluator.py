@@ -13,7 +13,6 @@ from engine.reward_evaluator import (
 )
 from engine.task import Measurement
 from engine.tasks.registry import task_named
-from engine.tasks.scaffold_task import mean_of_measured
 from engine.tasks.simple import PlainTask, SimpleTask
 from tests.support.table import table
 
@@ -60,11 +59,6 @@ def test_the_baseline_knows_the_best_and_the_majority():
     assert fusion_baseline(["7", "8"], [0.2, 0.4]) == Baseline(0.4, pytest.approx(0.3))  # a tie is no majority
     assert fusion_baseline([None, None], [0.2, 0.4]) == Baseline(0.4, pytest.approx(0.3))
     assert fusion_baseline([], []) is None
-
-
-def test_what_was_not_measured_is_left_out():
-    assert mean_of_measured({"a": 1.0, "b": None, "c": 0.5}) == 0.75
-    assert mean_of_measured({"a": None}) is None
 
 
 def test_an_opinion_joins_with_its_own_weight():

@@ -105,7 +105,7 @@ class AnswersTask(PlainTask):
         return described(how)
 
     def prompt_values(self, problem: Problem) -> Mapping[str, Any]:
-        """The kind of the answer, the labels, the marks of options, the keys of a JSON object, and the user's schema."""
+        """The kind of the answer, the labels, the marks of options, the keys of a JSON object, the user's schema."""
         _, how = truth_of(problem)
         schema = self.schema(problem)
         return {

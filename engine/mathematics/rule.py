@@ -97,23 +97,6 @@ def _read_clause(clause: str, local: dict[str, Node]) -> None:
     local[name.strip()] = parse_expression(_phrase(expression.strip(), ""))
 
 
-def domain_words(text: str) -> set[str]:
-    """The assumptions in a text: ``{"positive", "integer"}`` for "positive integer"; empty if other words occur."""
-    meanings = {
-        "positive": {"positive"}, "nonnegative": {"nonnegative"}, "non-negative": {"nonnegative"},
-        "natural": {"positive", "integer"}, "integer": {"integer"}, "integers": {"integer"},
-        "whole": {"nonnegative", "integer"}, "number": set(), "numbers": set(), "real": set(), "reals": set(),
-        "distinct": set(), "a": set(), "an": set(), "all": set(), "both": set(), "prime": {"positive", "integer"},
-        "primes": {"positive", "integer"}, "relatively": set(), "coprime": set(),
-    }  # fmt: skip
-    stated: set[str] = set()
-    for word in text.lower().replace(",", " ").split():
-        if word not in meanings:
-            return set()
-        stated |= meanings[word]
-    return stated
-
-
 _LOWEST = (
     r"(?:,? (?:when |if )?(?:expressed |written |reduced |simplified )?(?:as a fraction )?"
     r"(?:in|to) (?:its |the )?(?:simplest|lowest|reduced|irreducible)(?: (?:form|terms|fraction))?)?"

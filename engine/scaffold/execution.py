@@ -13,10 +13,10 @@ from engine.mathematics.binding import BoundRule, bind_rule
 from engine.mathematics.evaluation import evaluate
 from engine.mathematics.parsing.tree import FormulaSyntaxError
 from engine.mathematics.rule import parse_rule
-from engine.mathematics.solver import Equation, allowed, solve
+from engine.mathematics.solver import solve
 from engine.mathematics.values import FormulaValueError, Value, WorkBudget, agree, format_value
 from engine.records import Scaffold
-from engine.scaffold.given_values import numeric_knowns, stated_domains
+from engine.scaffold.given_values import numeric_knowns
 from engine.scaffold.graph import reached, work_through
 
 MAX_RULES = 2000
@@ -27,10 +27,9 @@ MAX_RULE_CHARACTERS = 200_000  # of all rules together; the time to parse them i
 class RuleFailure:
     """A rule without a value.
 
-    ``kind``: a kind of FormulaSyntaxError, FormulaValueError or EquationError, or ``missing_input`` (a cause
-    has no value), ``effect_absent`` (an equation that does not contain its effect), ``conflict`` (it
-    contradicts another rule or a known), ``outside_domain`` (its value violates a stated assumption),
-    ``rests_on_no_known`` (the target's value does not depend on a known).
+    ``kind``: a kind of FormulaSyntaxError or FormulaValueError, or ``missing_input`` (a cause has no value),
+    ``effect_absent`` (an equation that does not contain its effect), ``conflict`` (it contradicts another rule or a
+    known), ``rests_on_no_known`` (the target's value does not depend on a known).
     """
 
     effect: str
@@ -47,7 +46,6 @@ class Program:
     rules: Mapping[int, BoundRule]
     failures: tuple[RuleFailure, ...]
     knowns: Mapping[str, Value]
-    domains: Mapping[str, frozenset[str]]
 
 
 @dataclass(frozen=True)
@@ -79,7 +77,7 @@ def compile_scaffold(scaffold: Scaffold) -> Program:
     if len(scaffold.causal_graph) > MAX_RULES or characters > MAX_RULE_CHARACTERS:
         limits = f"{MAX_RULES} rules or {MAX_RULE_CHARACTERS} characters in them"
         failure = RuleFailure(scaffold.target_variable, "", "too_large", f"more than {limits}")
-        return Program(scaffold, {}, (failure,), {}, {})
+        return Program(scaffold, {}, (failure,), {})
     knowns = {name: known.value for name, known in numeric_knowns(scaffold).items()}
     variables = {*scaffold.knowns, *(name for edge in scaffold.causal_graph for name in (edge.effect, *edge.cause))}
     rules: dict[int, BoundRule] = {}
@@ -90,7 +88,7 @@ def compile_scaffold(scaffold: Scaffold) -> Program:
             rules[index] = bind_rule(rule, edge.effect, edge.cause, variables)
         except FormulaSyntaxError as error:
             failures.append(RuleFailure(edge.effect, edge.rule, error.kind, error.what))
-    return Program(scaffold, rules, tuple(failures), knowns, stated_domains(scaffold))
+    return Program(scaffold, rules, tuple(failures), knowns)
 
 
 def execute(scaffold: Scaffold, interventions: Mapping[str, Value] | None = None) -> Execution:
@@ -162,11 +160,6 @@ class _Run:
         except FormulaValueError as error:
             self._fail(rule.effect, text, error.kind, error.what)
             return False
-        assumptions = self._program.domains.get(rule.effect, frozenset())
-        if not allowed(value, assumptions):
-            self._contradicted.add(rule.effect)
-            stated = ", ".join(sorted(assumptions))
-            self._fail(rule.effect, text, "outside_domain", f"{_shown(value)} is not {stated}")
         is_new = rule.effect not in self._values
         earlier = self._values.setdefault(rule.effect, value)
         if is_new or agree(earlier, value):
@@ -186,8 +179,7 @@ class _Run:
         if rule.effect not in rule.left.names | rule.right.names:
             raise FormulaValueError("effect_absent", f"the equation does not contain {rule.effect}")
         values = {name: self._values[name] for name in rule.reads}
-        assumptions = self._program.domains.get(rule.effect, frozenset())
-        return solve(Equation(rule.left, rule.right, rule.effect, values, assumptions), self._budget)
+        return solve(rule.left, rule.right, rule.effect, values, self._budget)
 
     def _fail(self, effect: str, rule: str, kind: str, message: str) -> None:
         self._failures.append(RuleFailure(effect, rule, kind, message))

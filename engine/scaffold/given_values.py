@@ -1,10 +1,9 @@
-"""Read what a scaffold gives: numbers and units of its known variables, and domains of its variables."""
+"""Read the numbers and units of the known variables of a scaffold."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections import defaultdict
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -16,12 +15,10 @@ from engine.mathematics.parsing.parser import parse_expression
 from engine.mathematics.parsing.tree import FormulaSyntaxError
 from engine.mathematics.quantities.unit_text import Powers, read_unit
 from engine.mathematics.quantities.units import read_quantity
-from engine.mathematics.rule import domain_words
 from engine.mathematics.values import MAX_ANSWER_BITS, FormulaValueError, Value, WorkBudget, bits_of, canonical
 from engine.records import Scaffold
 
 _MAX_TEXT = 200
-_MAX_STATEMENTS = 100
 _RATIONAL_DIGITS = 15
 _RATIONAL_DENOMINATOR = 1000
 
@@ -104,28 +101,3 @@ def _constant_expression(text: str, unit: Powers = ()) -> Known | None:
     except (FormulaSyntaxError, FormulaValueError):
         return None
     return Known(value, unit) if bits_of(value) <= MAX_ANSWER_BITS else None
-
-
-_NAMES = r"(?P<names>[^\W\d]\w*(?:(?:, and |, | and )[^\W\d]\w*)*)"
-_KIND = re.compile(rf"(?:let |where |given |that |and )*{_NAMES} (?:is|are|be) (?P<kind>[\w\- ,]+?)\.?", re.I)
-_SIGN = re.compile(rf"{_NAMES} ?(?P<sign>>=?|≥) ?0\.?", re.IGNORECASE)
-
-
-def stated_domains(scaffold: Scaffold) -> dict[str, frozenset[str]]:
-    """The stated domains of variables, by name: ``positive``, ``nonnegative``, ``integer``.
-
-    Read from its constraints ("x and y are positive integers", "n >= 0") and, for the target, from the
-    expected type of the answer ("positive integer"). Other statements are ignored.
-    """
-    domains: dict[str, set[str]] = defaultdict(set)
-    for text in scaffold.constraints_and_premises[:_MAX_STATEMENTS]:
-        statement = " ".join(text[:_MAX_TEXT].replace("$", "").split())
-        match = _KIND.fullmatch(statement)
-        kinds = domain_words(match["kind"]) if match else set()
-        if match is None and (match := _SIGN.fullmatch(statement)):
-            kinds = {"positive" if match["sign"] == ">" else "nonnegative"}
-        if match is not None:
-            for name in re.split(r", and |, | and ", match["names"]):
-                domains[name] |= kinds
-    domains[scaffold.target_variable] |= domain_words(scaffold.expected_answer_type[:60])
-    return {name: frozenset(kinds) for name, kinds in domains.items() if kinds}

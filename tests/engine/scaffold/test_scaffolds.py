@@ -132,8 +132,8 @@ def test_names_by_case_only_where_they_mean_nothing_else():
         (scaffold(("x", "y", "1/(x - 1)"), knowns={"x": 1}), "division_by_zero"),
         (scaffold(("x", "y", "9**9**9**x"), knowns={"x": 9}), "too_large"),
         (scaffold(("x", "y", "__import__('os')"), knowns={"x": 9}), "syntax"),
-        (scaffold(("x", "y", "y^2 = x"), knowns={"x": 9}), "ambiguous"),
-        (scaffold(("x", "y", "y^2 = -x"), knowns={"x": 9}), "no_solution"),
+        (scaffold(("x", "y", "y^2 = x"), knowns={"x": 9}), "unsolved"),
+        (scaffold(("x", "y", "y = y + x"), knowns={"x": 9}), "no_solution"),
         (scaffold(("x z", "y", "z^2 = x"), knowns={"x": 9, "z": 3}), "effect_absent"),
         (scaffold(("x", "y", "33"), knowns={"x": 9}), "rests_on_no_known"),
         (scaffold(("x", "y", "x + 1"), ("x", "y", "x + 2"), knowns={"x": 9}), "conflict"),
@@ -141,11 +141,6 @@ def test_names_by_case_only_where_they_mean_nothing_else():
         (scaffold(("y", "x", "y + 1"), ("x", "y", "x - 1")), "missing_input"),
         (scaffold(("a", "y", "sum(a)"), knowns={"a": [1, 4]}), "prose"),
         (scaffold(("a", "y", "a + 1"), knowns={"a": [1, 4]}), "missing_input"),
-        (
-            scaffold(("x", "y", "x/2"), knowns={"x": 219}, expected_answer_type="positive integer"),
-            "outside_domain",
-        ),
-        (scaffold(("x", "y", "-x"), knowns={"x": 3}, constraints_and_premises=["y > 0"]), "outside_domain"),
     ],
 )
 def test_executed_is_not_claimed(given, kind):
@@ -177,13 +172,7 @@ def test_two_rules_that_agree_are_one():
     assert execute(scaffold(("x", "y", "y = 2*x"), knowns={"x": 4, "y": 8})).answer == "8"
 
 
-@pytest.mark.parametrize("stated", ["x and y are positive real numbers", "y >= 0", "$y$ is a positive integer"])
-def test_stated_signs_choose_a_solution(stated):
-    given = scaffold(("x", "y", "y^2 = x"), knowns={"x": 9}, constraints_and_premises=[stated])
-    assert execute(given).answer == "3"
-
-
-def test_equations_beyond_degree_two_have_no_value():
+def test_equations_that_are_not_linear_have_no_value():
     given = scaffold(("total", "n", "2^n - 1 = total"), knowns={"total": 1023})
     assert kinds(execute(given)) == {"n": "unsolved"}
 
@@ -270,10 +259,8 @@ def test_what_is_no_number(written):
 def test_integers_too_long_to_write_break_nothing():
     assert read_known(10**5000) is None
     rules = ("n", "y", "n^20000"), ("n", "y", "n^20001")
-    huge = scaffold(*rules, knowns={"n": 2}, expected_answer_type="positive integer")
+    huge = scaffold(*rules, knowns={"n": 2})
     assert kinds(execute(huge))["y"] == "conflict"
-    negative = scaffold(("n", "y", "-n^20000"), knowns={"n": 2}, constraints_and_premises=["y > 0"])
-    assert kinds(execute(negative))["y"] == "outside_domain"
     assert kinds(execute(scaffold(("n", "y", "sin(n^20000)"), knowns={"n": 2}))) == {"y": "ambiguous_angle"}
     long = execute(scaffold(("n", "y", "n^20000"), knowns={"n": 2}))
     assert (long.executed, long.answer, kinds(long)) == (False, None, {"y": "too_large"})

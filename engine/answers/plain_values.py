@@ -13,8 +13,8 @@ from engine.answers.naming import Named
 from engine.answers.words import CHANGES_MEANING, MARKUP
 from engine.mathematics.quantities.chinese_numerals import counted_noun
 from engine.mathematics.quantities.numerals import Numeral, based_numeral, numeral_prefix, read_numeral, same_number
+from engine.mathematics.quantities.unit_table import DOUBTFUL
 from engine.mathematics.quantities.unit_text import Powers, read_unit
-from engine.mathematics.quantities.unit_words import DOUBTFUL
 from engine.mathematics.quantities.units import convert, read_quantity, same_quantity
 
 

@@ -52,7 +52,8 @@ def _linear_root(
     is_exact = not any(isinstance(value, float) for value in at)
     slope = at[1] - at[0]
     bend: Value = at[2] - at[0] - slope * (_POINTS[2] - _POINTS[0])
-    if abs(bend) > (0 if is_exact else _NOISE * max(abs(float(value)) for value in at)):
+    noise = 0 if is_exact else _NOISE * max(abs(float(value)) for value in at)
+    if not -noise <= bend <= noise:
         fail("unsolved", "not linear")
     if not slope:  # a float may have lost the difference
         fail("no_solution" if is_exact else "unsolved", f"no value of {unknown}, or each, satisfies the equation")

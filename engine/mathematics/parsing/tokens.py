@@ -36,7 +36,7 @@ FUNCTIONS = {
     ).split()},
     "arcsin": "asin", "arccos": "acos", "arctan": "atan", "lg": "log10", "C": "binomial", "comb": "binomial",
     "choose": "binomial", "nCr": "binomial", "binom": "binomial", "P": "permutations", "perm": "permutations",
-    "nPr": "permutations", "Fraction": "div",
+    "nPr": "permutations", "Fraction": "div", "Abs": "abs", "Min": "min", "Max": "max",
 }  # fmt: skip
 SERIES = {"sum": "sum", "prod": "product", "product": "product"}
 COMPARISONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}

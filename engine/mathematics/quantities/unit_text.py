@@ -1,6 +1,6 @@
 r"""Unit texts such as ``m/s^2``, ``\text{ kg m}^2`` or ``J/(kg·K)``, read into powers of known units.
 
-Only listed names are units: symbols here, words in ``unit_words``. No heavy imports.
+Only the spellings of ``unit_table`` are units. No heavy imports.
 
 Reading rules: a space or a dot multiplies, also within the denominator (``J/kg·K`` is J/(kg K)); the factor after ``*``
 is in the numerator (``m/s*kg`` is m kg/s); powers are integers between -12 and 12.
@@ -12,52 +12,19 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from engine.mathematics.quantities.unit_values import PREFIXES
-from engine.mathematics.quantities.unit_words import UNIT_SPELLINGS, unit_of_word
+from engine.mathematics.quantities.unit_table import unit_named
 
 MAX_UNIT_CHARS = 120
 _MAX_POWER = 12
 _MAX_FACTORS = 12
 
-_PREFIXED = {
-    "m": "meter", "g": "gram", "s": "second", "A": "ampere", "K": "kelvin", "mol": "mole", "cd": "candela",
-    "Hz": "hertz", "N": "newton", "Pa": "pascal", "J": "joule", "W": "watt", "C": "coulomb", "V": "volt",
-    "F": "farad", "ohm": "ohm", "S": "siemens", "Wb": "weber", "T": "tesla", "H": "henry", "L": "liter",
-    "l": "liter", "eV": "electron_volt", "bar": "bar", "cal": "calorie", "Bq": "becquerel", "Gy": "gray",
-    "Sv": "sievert", "lm": "lumen", "lx": "lux", "rad": "radian", "sr": "steradian", "Ci": "curie",
-    "pc": "parsec", "Wh": "watt_hour", "Da": "unified_atomic_mass_unit",
-}  # fmt: skip
-_PLAIN = {
-    "min": "minute", "mins": "minute", "h": "hour", "hr": "hour", "hrs": "hour", "sec": "second", "secs": "second",
-    "d": "day",
-    "yr": "year", "yrs": "year", "deg": "degree", "arcmin": "arcminute", "arcsec": "arcsecond", "rev": "turn",
-    "rpm": "revolutions_per_minute", "atm": "standard_atmosphere", "torr": "torr", "Torr": "torr",
-    "mmHg": "millimeter_Hg", "psi": "pound_force_per_square_inch", "ft": "foot", "in": "inch", "yd": "yard",
-    "mi": "mile", "mph": "mile_per_hour", "kph": "kilometer_per_hour", "lb": "pound", "lbs": "pound",
-    "lbf": "force_pound", "oz": "ounce", "gal": "gallon", "hp": "horsepower", "ly": "light_year",
-    "au": "astronomical_unit", "AU": "astronomical_unit", "dyn": "dyne", "erg": "erg", "G": "si_gauss",
-    "c": "speed_of_light", "t": "metric_ton", "amu": "unified_atomic_mass_unit", "kgf": "kilogram_force",
-    "u": "unified_atomic_mass_unit", "ha": "hectare", "cc": "cubic_centimeter", "degC": "degree_Celsius",
-    "degF": "degree_Fahrenheit", "celsius": "degree_Celsius", "fahrenheit": "degree_Fahrenheit",
-    "AA": "angstrom", "mo": "month", "USD": "us_dollar", "EUR": "euro", "GBP": "british_pound",
-    "RMB": "yuan", "CNY": "yuan", "JPY": "yen", "BRL": "brazilian_real", "yensign": "yuan_or_yen",
-    "INR": "rupee", "Rs": "rupee", "pence": "british_penny",
-    "kmph": "kilometer_per_hour", "amp": "ampere", "cup": "cup", "day": "day", "lux": "lux", "yen": "yen",
-}  # fmt: skip
-
-
-UNITS = {
-    prefix + symbol: prefix_name + name
-    for prefix_name, (prefix, _) in {"": ("", 0), **PREFIXES}.items()
-    for symbol, name in _PREFIXED.items()
-} | _PLAIN
-"""Symbols and short names."""
-_LONG_SYMBOLS = {symbol.lower(): name for symbol, name in UNITS.items() if len(symbol) > 3}
-
 _ONE_SPELLING = tuple(
     (re.compile(pattern), new)
     for pattern, new in (
-        *UNIT_SPELLINGS,
+        (r"每", "/"),
+        (r"(?<=/)\s*时(?!\w)", "小时"),  # 3时 is a time of day
+        (r"平方([^\W\d_]+)", r"\1^2"),
+        (r"立方([^\W\d_]+)", r"\1^3"),
         (r"\^\s*\{?\s*\\circ\s*\}?\s*(?:\\(?:text|mathrm|rm)\s*\{)?\s*([CF])(?![A-Za-z])\}?", r" deg\1 "),
         (r"\b[Dd]eg(?:ree)?s?\s+([CF])(?![A-Za-z])", r" deg\1 "),
         (r"\b[Dd]egrees?\s+([Cc]elsius|[Ff]ahrenheit)\b", r" \1 "),
@@ -76,8 +43,6 @@ _ONE_SPELLING = tuple(
         (r"\b[Cc]ubic\s+([A-Za-z]+)", r"\1^3"),
         (r"\blight[\s-]years?\b", "ly"),
         (r"\\ell", "l"),
-        (r"\b[Nn]autical\s+mile(s?)\b", r"nauticalmile\1"),
-        (r"\b[Ff]luid\s+ounce(s?)\b", r"fluidounce\1"),
     )
 )  # fmt: skip
 _FRACTION = re.compile(r"\\frac\s*\{([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}\s*\{([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}")
@@ -119,13 +84,6 @@ def _one_spelling(text: str) -> str:
     return _FRACTION.sub(r"(\1)/(\2)", text).replace("{", "(").replace("}", ")")
 
 
-def _named(word: str) -> str:
-    name = unit_of_word(word) or UNITS.get(word) or _LONG_SYMBOLS.get(word.lower())
-    if name is None:
-        raise UnknownUnitError(word)
-    return name
-
-
 def _tokens(text: str) -> list[tuple[str, str]]:
     """The kinds and contents of the tokens of a unit, the first one last. At most 12 of them are factors."""
     tokens: list[tuple[str, str]] = []
@@ -154,7 +112,10 @@ def _product(tokens: list[tuple[str, str]]) -> dict[str, int]:
             sign = -1 if content == "/" else 1
             continue
         if kind == "word":
-            base = {_named(content): 1}
+            name = unit_named(content)
+            if name is None:
+                raise UnknownUnitError(content)
+            base = {name: 1}
         else:
             base = _product(tokens) if content == "(" else {}
             if not base or not tokens:

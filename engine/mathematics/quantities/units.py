@@ -6,7 +6,7 @@ Policies:
 * A temperature alone (25 degrees Celsius) is an absolute temperature; in a product (J/(kg degC)) it is a difference.
 * A per cent is a hundredth.
 * Units of one dimension that measure different things are not converted: a frequency in Hz is not an angular one in
-  rad/s or an activity in Bq, Gy is not Sv, and lm is not cd.
+  rad/s or an activity in Bq, and Gy is not Sv.
 * Sums of money are converted within one currency. The sign ¥ means yuan or yen, as the other side does.
 """
 
@@ -19,16 +19,14 @@ from functools import lru_cache
 
 from engine.mathematics.parsing.notation import clean
 from engine.mathematics.quantities.numerals import Numeral, numeral_prefix, physics_tolerance
+from engine.mathematics.quantities.unit_table import UNIT_VALUES
 from engine.mathematics.quantities.unit_text import Powers, read_unit
-from engine.mathematics.quantities.unit_values import unit_value
 
 _ZEROS = {"degree_Celsius": Fraction("273.15"), "degree_Fahrenheit": Fraction("459.67") * 5 / 9}
 """Zero of a temperature scale in kelvins."""
 _MEASURES = {
-    "steradian": "solid angle", "radian": "angle", "degree": "angle", "arcminute": "angle", "arcsecond": "angle",
-    "turn": "angle", "revolutions_per_minute": "angle", "hertz": "period", "becquerel": "decay", "curie": "decay",
-    "gray": "absorbed dose", "sievert": "equivalent dose",
-    "count": "pieces", "candela": "luminous intensity", "lumen": "luminous flux", "lux": "luminous flux",
+    "radian": "angle", "degree": "angle", "turn": "angle", "revolutions_per_minute": "angle", "hertz": "period",
+    "becquerel": "decay", "gray": "absorbed dose", "sievert": "equivalent dose", "count": "pieces",
 }  # fmt: skip
 _NOISE = Fraction(1, 10**9)
 _MAX_SPLITS = 40
@@ -194,7 +192,7 @@ def _measures(unit: Powers) -> set[str]:
 def _dimensions(unit: Powers) -> tuple[tuple[str, int], ...]:
     total: dict[str, int] = {}
     for name, power in unit:
-        for base, exponent in unit_value(name)[0].items():
+        for base, exponent in UNIT_VALUES[name][0].items():
             total[base] = total.get(base, 0) + exponent * power
     return tuple(sorted((base, exponent) for base, exponent in total.items() if exponent))
 
@@ -204,6 +202,6 @@ def _scale(unit: Powers) -> tuple[Fraction, Fraction]:
     """a and b of ``a x + b``, which converts a value to base units; b is 0 except for an absolute temperature."""
     slope = Fraction(1)
     for name, power in unit:
-        slope *= unit_value(name)[1] ** power
+        slope *= UNIT_VALUES[name][1] ** power
     alone = len(unit) == 1 and unit[0][1] == 1
     return slope, _ZEROS.get(unit[0][0], Fraction(0)) if alone else Fraction(0)

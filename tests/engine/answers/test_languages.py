@@ -1,9 +1,7 @@
 """Units, numbers and dates in Chinese, dates in English, and sums of money."""
 
 from engine.answers.verify import verify_answer
-from engine.mathematics.quantities.unit_text import UNITS, read_unit
-from engine.mathematics.quantities.unit_values import unit_value
-from engine.mathematics.quantities.unit_words import UNIT_WORDS, unit_of_word
+from engine.mathematics.quantities.unit_text import read_unit
 from tests.support.table import table
 
 
@@ -63,14 +61,6 @@ def test_quantities_in_chinese(answer, truth, is_correct):
 
 def test_a_unit_after_a_box_may_be_chinese():
     assert verify_answer(r"所以 $\boxed{3}$ 小时。", "180分钟").correct is True
-
-
-def test_a_word_names_one_unit():
-    for word in UNITS:
-        found = unit_of_word(word)
-        assert found in (None, UNITS[word]), word
-    for word, name in UNIT_WORDS.items():
-        assert unit_value(name), word
 
 
 @table("word", ["an", "月", "时"])

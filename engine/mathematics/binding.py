@@ -15,7 +15,7 @@ from functools import lru_cache
 
 from engine.mathematics.evaluation import CONSTANTS
 from engine.mathematics.functions import FUNCTION_NAMES, OPERATIONS
-from engine.mathematics.parsing.tokens import COMPARISON_NAMES, FUNCTIONS
+from engine.mathematics.parsing.tokens import FUNCTIONS
 from engine.mathematics.parsing.tree import Apply, Name, Node, Number, Series, apply, series
 from engine.mathematics.rule import Rule
 
@@ -67,7 +67,7 @@ def bind_rule(rule: Rule, effect: str, causes: Sequence[str], variables: Collect
     used = frozenset[str]().union(*(side.names for side in sides)) - {effect}
     reads = frozenset(name for name in used if name in variables)
     called = frozenset[str]().union(*(side.functions for side in sides))
-    unknown = used.difference(reads, CONSTANTS) | called.difference(FUNCTION_NAMES, COMPARISON_NAMES)
+    unknown = used.difference(reads, CONSTANTS) | (called - FUNCTION_NAMES)
     return BoundRule(effect, binder.left, binder.right, reads, unknown)
 
 

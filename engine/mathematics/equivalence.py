@@ -17,8 +17,8 @@ from typing import Any
 from engine.mathematics.evaluation import exact_value
 from engine.mathematics.high_precision import CONSTANTS, HighPrecision
 from engine.mathematics.parsing.parser import parse_expression
-from engine.mathematics.parsing.tokens import COMPARISON_NAMES, Dialect
-from engine.mathematics.parsing.tree import FormulaSyntaxError, Node
+from engine.mathematics.parsing.tokens import Dialect
+from engine.mathematics.parsing.tree import Node
 from engine.mathematics.values import FormulaValueError
 
 _SEED = 20240601
@@ -30,10 +30,7 @@ _RANGES = ((1, 5), (-5, -1), (0, 1), (-3, 3))
 
 def read_formula(text: str) -> Node:
     """Read the formula of an answer. Raises FormulaSyntaxError, also for relations."""
-    node = parse_expression(text, Dialect.ANSWER)
-    if node.functions & COMPARISON_NAMES:
-        raise FormulaSyntaxError("comparison", "a comparison is no formula")
-    return node
+    return parse_expression(text, Dialect.ANSWER)
 
 
 def symbols_of(node: Node) -> frozenset[str]:
@@ -111,16 +108,15 @@ _evaluator = lru_cache(maxsize=8)(HighPrecision)
 def _same(answer: Node, truth: Node, log_base: int | None) -> bool:
     names = sorted(symbols_of(answer) | symbols_of(truth))
     is_complex = "i" in answer.names | truth.names
-    counted: list[bool] = []
-    not_real: list[bool] = []
+    agreed = 0
     for point in _points(names) if names else ({},):
         with contextlib.suppress(FormulaValueError):
             agree, is_real = _compare(point, answer, truth, log_base)
-            (counted if is_real or is_complex or not names else not_real).append(agree)
-        if False in counted:
-            return False
-    enough = _ENOUGH if names else 1
-    return len(counted) >= enough or (not counted and len(not_real) >= enough and all(not_real))
+            if is_real or is_complex or not names:
+                if not agree:
+                    return False
+                agreed += 1
+    return agreed >= (_ENOUGH if names else 1)
 
 
 def _compare(point: Mapping[str, Fraction], answer: Node, truth: Node, log_base: int | None) -> tuple[bool, bool]:

@@ -39,9 +39,10 @@ def exact_value(node: Node) -> Fraction | None:
     if node.names:
         return None
     try:
-        return Fraction(_ExactEvaluator({}, WorkBudget()).value(node))
+        value = evaluate(node, {})
     except FormulaValueError:
         return None
+    return None if isinstance(value, float) else Fraction(value)
 
 
 class Evaluator:
@@ -78,10 +79,6 @@ class Evaluator:
         """A number that is written in the formula, or the value of a variable."""
         return value
 
-    def whole(self, value: Any) -> int:
-        """A value as an integer. Raises FormulaValueError if it is not one."""
-        return as_whole(value)
-
     def applied(self, function: str, arguments: list[Any]) -> Any:
         """The value of a function."""
         bits = max(map(bits_of, arguments), default=0)
@@ -115,8 +112,8 @@ class Evaluator:
             fail("ambiguous_angle", f"{node.function} of more than a turn: degrees or radians?")
 
     def _series(self, node: Series) -> Any:
-        first, last = self.whole(self.value(node.first)), self.whole(self.value(node.last))
-        self._budget.charge_terms(max(0, last - first + 1))
+        first, last = as_whole(self.value(node.first)), as_whole(self.value(node.last))
+        self._budget.charge(max(0, last - first + 1))
         outer = self._values
         self._values = dict(outer)
         function, start = ("add", 0) if node.function == "sum" else ("mul", 1)
@@ -128,11 +125,3 @@ class Evaluator:
         finally:
             self._values = outer
         return total
-
-
-class _ExactEvaluator(Evaluator):
-    """As ``Evaluator``, but fails at the first float, which could later be rounded to a wrong integer."""
-
-    def applied(self, function: str, arguments: list[Value]) -> Value:
-        value: Value = super().applied(function, arguments)
-        return fail("inexact", f"{function} has no exact value") if isinstance(value, float) else value

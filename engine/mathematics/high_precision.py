@@ -21,7 +21,6 @@ CONSTANTS = frozenset({"pi", "e", "i", "inf"})
 _MAX_BITS = 40_000
 _MAX_FACTORIAL = 5000
 _MAX_ANGLE_BITS = 500
-_MAX_INTEGER = 10**30
 _MAX_ROOT = 1000
 _ANGLES = Evaluator.angle_functions
 _GROWING = frozenset({"exp", "sinh", "cosh", "tanh"})
@@ -64,12 +63,8 @@ class HighPrecision(Evaluator):
             "ln": context.log,
             "radians": lambda value: value * context.pi / 180,
             "permutations": context.ff,
-            "max": lambda *values: max(self._real(value) for value in values),
-            "min": lambda *values: min(self._real(value) for value in values),
             "floor": lambda value: context.floor(self._real(value)),
             "ceil": lambda value: context.ceil(self._real(value)),
-            "gcd": lambda *values: context.mpf(math.gcd(*map(self.whole, values))),
-            "lcm": lambda *values: context.mpf(math.lcm(*map(self.whole, values))),
             **{name: getattr(context, name) for name in _OF_CONTEXT},
         }
 
@@ -79,7 +74,7 @@ class HighPrecision(Evaluator):
         Raises:
             FormulaValueError: a pole, an argument outside a function's domain, or a value of too many digits.
         """
-        self._values, self._budget = dict(point), WorkBudget(units=20_000, terms=2_000)
+        self._values, self._budget = dict(point), WorkBudget(units=20_000)
         try:
             return self.value(node)
         except (ZeroDivisionError, ValueError, TypeError, OverflowError, NoConvergence) as error:
@@ -88,12 +83,6 @@ class HighPrecision(Evaluator):
     def number(self, value: Any) -> Any:
         """A number that is written in the formula, or the value of a variable."""
         return self.context.mpf(value.numerator) / value.denominator
-
-    def whole(self, value: Any) -> int:
-        """A value as an integer."""
-        if not self.context.isint(self._real(value)) or abs(value) > _MAX_INTEGER:
-            fail("not_an_integer", "an integer is needed here")
-        return int(self._real(value))
 
     def applied(self, function: str, arguments: list[Any]) -> Any:
         """The value of a function; of bounded size."""

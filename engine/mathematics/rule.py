@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from engine.mathematics.parsing.parser import parse_expression, parse_sides
-from engine.mathematics.parsing.tokens import COMPARISON_NAMES, MAX_CHARACTERS
-from engine.mathematics.parsing.tree import Apply, FormulaSyntaxError, Node, substitute
+from engine.mathematics.parsing.tokens import MAX_CHARACTERS
+from engine.mathematics.parsing.tree import FormulaSyntaxError, Node, substitute
 
 _MAX_PHRASE_DEPTH = 3
 
@@ -67,10 +67,6 @@ def _rule(text: str, effect: str, only_cause: str) -> Rule:
         _read_clause(clause, local)
     left_text, equals, right_text = _split_equation(text)
     sides = parse_sides(f"{left_text} {equals} {_phrase(right_text, only_cause)}".strip())
-    if len(sides) == 1 and isinstance(sides[0], Apply) and sides[0].function == "eq":
-        sides = list(sides[0].arguments)
-    if any(isinstance(side, Apply) and side.function in COMPARISON_NAMES for side in sides):
-        raise FormulaSyntaxError("comparison", "a comparison gives no value")
     if local:
         # Substitute twice, because a clause may use a name that a later clause defines.
         sides = [substitute(substitute(side, local), local) for side in sides]

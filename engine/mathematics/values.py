@@ -35,22 +35,15 @@ class FormulaValueError(ScaffoldError, ArithmeticError):
 
 @dataclass
 class WorkBudget:
-    """The work that an evaluation may still do: units of about a microsecond, and terms of series."""
+    """The work that an evaluation may still do, in units of about a microsecond."""
 
     units: int = 200_000
-    terms: int = 100_000
 
     def charge(self, units: int) -> None:
         """Subtract work before it is done. Raises FormulaValueError (``too_large``) when the budget is used up."""
         self.units -= units
         if self.units < 0:
             fail("too_large", "the rules take more work than is allowed")
-
-    def charge_terms(self, terms: int) -> None:
-        """Subtract the terms of a series before the first is computed."""
-        self.terms -= terms
-        if self.terms < 0:
-            fail("too_large", "the series have more terms than is allowed")
 
 
 def agree(left: Value, right: Value) -> bool:

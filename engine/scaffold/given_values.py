@@ -97,7 +97,7 @@ def _constant_expression(text: str, unit: Powers = ()) -> Known | None:
         tree = parse_expression(text)
         if tree.names - CONSTANTS.keys():
             return None
-        value = evaluate(tree, {}, WorkBudget(units=2000, terms=100))
+        value = evaluate(tree, {}, WorkBudget(units=2000))
     except (FormulaSyntaxError, FormulaValueError):
         return None
     return Known(value, unit) if bits_of(value) <= MAX_ANSWER_BITS else None

@@ -39,11 +39,10 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from typing import NoReturn
 
 from engine.mathematics.parsing.tokens import (
     BRACKETS,
-    COMPARE,
-    COMPARISONS,
     END,
     FRACTIONS,
     FUNCTIONS,
@@ -59,7 +58,6 @@ from engine.mathematics.parsing.tokens import (
     SUM,
     Dialect,
     Token,
-    TokenCursor,
     number_value,
     tokens,
 )
@@ -85,7 +83,6 @@ _INFIX = {
     "//": (PRODUCT, "floordiv"), "%": (PRODUCT, "mod"),
     "mod": (PRODUCT, "mod"), "choose": (POWER - 1, "binomial"),
     "^": (POWER, "pow"), "!": (POSTFIX, "factorial"), "°": (POSTFIX, "radians"),
-    **{symbol: (COMPARE, name) for symbol, name in COMPARISONS.items()},
 }  # fmt: skip
 
 
@@ -108,15 +105,57 @@ def parse_expression(text: str, dialect: Dialect = Dialect.RULE) -> Node:
     return sides[0]
 
 
-class _Parser(TokenCursor):
-    """Precedence climbing: comparisons < sums < products < sign < powers < postfix."""
+class _Parser:
+    """Precedence climbing: sums < products < sign < powers < postfix."""
 
     def __init__(self, text: str, dialect: Dialect) -> None:
-        super().__init__(tokens(text, dialect))
+        self.tokens = tokens(text, dialect)
+        self.at = 0
         self._is_answer = dialect is Dialect.ANSWER
         self._typeset = "\\" in text
         self._depth = 0
         self._bars = 0  # the open ``|`` in the innermost bracket
+
+    @property
+    def peek(self) -> Token:
+        """The next token; ``END`` after the last."""
+        return self.tokens[self.at] if self.at < len(self.tokens) else END
+
+    @property
+    def symbol(self) -> str:
+        """The next token's text where it is a symbol, else an empty text."""
+        token = self.peek
+        return token.text if token.kind == "symbol" else ""
+
+    def ahead(self, distance: int) -> Token:
+        """The token at a distance from the next one; -1 is the one that was read last."""
+        index = self.at + distance
+        return self.tokens[index] if index < len(self.tokens) else END
+
+    def next(self) -> Token:
+        """Read one token."""
+        token = self.peek
+        self.at += 1
+        return token
+
+    def take(self, symbol: str) -> bool:
+        """Read the next token if it is this symbol."""
+        if self.symbol == symbol:
+            self.at += 1
+            return True
+        return False
+
+    def expect(self, symbol: str) -> None:
+        """Read this symbol. Raises FormulaSyntaxError where it is missing."""
+        if not self.take(symbol):
+            self.refuse()
+
+    def refuse(self) -> NoReturn:
+        """Raise FormulaSyntaxError about the next token."""
+        token = self.peek
+        seen = repr(token.text[:20]) if token is not END else "the end"
+        prose = token.kind == "name" and self.at > 0 and self.ahead(-1).kind in ("name", "number")
+        raise FormulaSyntaxError("prose" if prose else "syntax", f"unexpected {seen}")
 
     def whole(self) -> list[Node]:
         """The sides of the text around top-level ``=``."""
@@ -211,7 +250,8 @@ class _Parser(TokenCursor):
             return self._latex(token.text)
         if token.kind == "symbol":
             if token.text in BRACKETS:
-                return self._bracketed(token.text)
+                (inner,) = self._inside(token.text, at_most=1)
+                return apply(_ROUNDING[token.text], inner) if token.text in _ROUNDING else inner
             if token.text in ("+", "-"):
                 inner = self._expression(SIGN)
                 return apply("neg", inner) if token.text == "-" else inner
@@ -224,10 +264,6 @@ class _Parser(TokenCursor):
         self.at -= 1
         return self.refuse()
 
-    def _bracketed(self, opening: str) -> Node:
-        (inner,) = self._inside(opening, at_most=1)
-        return apply(_ROUNDING[opening], inner) if opening in _ROUNDING else inner
-
     def _inside(self, opening: str, at_most: int = MAX_TOKENS) -> list[Node]:
         """The expressions between commas, up to the bracket that closes the one that has been read."""
         bars, self._bars = self._bars, 0
@@ -239,30 +275,18 @@ class _Parser(TokenCursor):
         return expressions
 
     def _numeral(self, token: Token) -> Node:
-        r"""A number: ``2.5``, ``0.1\overline{6}`` with a period, ``52_8`` in a base."""
+        r"""A number: ``2.5``, ``0.1\overline{6}`` with a period."""
         value = number_value(token.text)
-        if "." in token.text and self.peek == Token("command", "overline", self.peek.spaced):
-            self.at += 1
-            period = self._braced_digits()
-            shift = 10 ** len(token.text.partition(".")[2])
-            return Number(value + Fraction(int(period), shift * (10 ** len(period) - 1)))
-        if self.take("_"):
-            base = self._braced_digits() if self.symbol == "{" else self.next().text
-            if not base.isdecimal() or not 2 <= int(base[:4]) <= 36:
-                raise FormulaSyntaxError("syntax", "a subscript of a number that is no base")
-            try:
-                return Number(int(token.text, int(base)))
-            except ValueError:
-                raise FormulaSyntaxError("syntax", f"{token.text[:20]!r} has no digits of base {base}") from None
-        return Number(value)
-
-    def _braced_digits(self) -> str:
+        if "." not in token.text or (self.peek.kind, self.peek.text) != ("command", "overline"):
+            return Number(value)
+        self.at += 1
         self.expect("{")
-        digits = self.next().text
+        period = self.next().text
         self.expect("}")
-        if not digits.isdecimal() or len(digits) > MAX_DIGITS:
+        if not period.isdecimal() or len(period) > MAX_DIGITS:
             raise FormulaSyntaxError("syntax", "digits are missing")
-        return digits
+        shift = 10 ** len(token.text.partition(".")[2])
+        return Number(value + Fraction(int(period), shift * (10 ** len(period) - 1)))
 
     def _latex(self, command: str) -> Node:
         if command in FRACTIONS:
@@ -300,34 +324,23 @@ class _Parser(TokenCursor):
 
     def _call_or_name(self, name: str) -> Node:
         """Read the rest of a call of ``name``, which has been read; without an argument it is a name."""
-        if self._is_answer:
-            return self._function_of_answer(name) if _is_function(name) else Name(name)
         opening = self.symbol
+        if self._is_answer and (not _is_function(name) or (len(name) == 1 and not self._lists_arguments())):
+            return Name(name)  # C and P are symbols, unless several arguments follow
         if name in SERIES and opening == "(":
             return self._series(SERIES[name])
         if opening == "^" and _is_prefix(name):
             return self._raised_function(name)
-        if name != "pi" and (opening == "(" or (opening == "{" and name in FUNCTIONS)):
-            return _called(name, self._arguments())
-        if (_is_prefix(name) or name == "sqrt") and self._starts_bare_argument():
-            return self._bare_argument(name)
-        return Name(name)
-
-    def _function_of_answer(self, name: str) -> Node:
-        if len(name) == 1:  # C and P are symbols, unless several arguments follow
-            return self._canonical(name, self._arguments()) if self._lists_arguments() else Name(name)
-        if self.symbol == "^" and _is_prefix(name):
-            return self._raised_function(name)
-        if self.symbol in ("(", "{"):
+        if name != "pi" and (opening == "(" or (opening == "{" and _is_function(name))):
             arguments = self._arguments()
-            if FUNCTIONS.get(name) == "binomial" and self.symbol == "{":
+            if opening == "{" and FUNCTIONS.get(name) == "binomial":
                 arguments += self._arguments()
             return self._canonical(name, arguments)
-        if name in ("sqrt", "cbrt"):
+        if self._is_answer and name in ("sqrt", "cbrt"):
             return apply(name, self._group())
-        if not _is_prefix(name) or not self._starts_bare_argument():
-            self.refuse()
-        return self._bare_argument(name)
+        if (_is_prefix(name) or name == "sqrt") and self._starts_bare_argument():
+            return self._bare_argument(name)
+        return self.refuse() if self._is_answer else Name(name)
 
     def _canonical(self, name: str, arguments: list[Node]) -> Node:
         """A call. Rules keep the name as it is written, because it may be a variable of the scaffold."""
@@ -381,7 +394,7 @@ class _Parser(TokenCursor):
         """``sin^2 x`` is the square of the sine; ``sin^-1 x`` is the inverse function."""
         self.expect("^")
         if self.symbol in ("(", "{"):
-            exponent = self._bracketed(self.next().text)
+            (exponent,) = self._inside(self.next().text, at_most=1)
         else:
             is_negative, token = self.take("-"), self.next()
             if token.kind != "number" and (token.kind != "name" or not self._is_answer):

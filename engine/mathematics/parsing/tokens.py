@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
-from typing import NoReturn
 
 from engine.mathematics.parsing.tree import FormulaSyntaxError
 
@@ -39,10 +38,8 @@ FUNCTIONS = {
     "nPr": "permutations", "Fraction": "div", "Abs": "abs", "Min": "min", "Max": "max",
 }  # fmt: skip
 SERIES = {"sum": "sum", "prod": "product", "product": "product"}
-COMPARISONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
-COMPARISON_NAMES = frozenset(COMPARISONS.values())
 # Precedences: an operator binds tighter than all with a smaller number.
-COMPARE, SUM, PRODUCT, SIGN, POWER, POSTFIX = 5, 10, 20, 25, 30, 40
+SUM, PRODUCT, SIGN, POWER, POSTFIX = 10, 20, 25, 30, 40
 BRACKETS = {"(": ")", "[": "]", "{": "}", "⌊": "⌋", "⌈": "⌉"}
 RESERVED_WORDS = frozenset({"mod", "choose", "for", "if", "else", "and", "or", "in", "where"})
 FRACTIONS = {"frac": "div", "dfrac": "div", "tfrac": "div", "binom": "binomial", "dbinom": "binomial"}
@@ -102,7 +99,7 @@ _TOKEN = {
     Dialect.RULE: _token_pattern(r"[^\W\d_]\w*(?:_\{\w+\})?", r"_\w+|_\{\w+\}"),
     Dialect.ANSWER: _token_pattern(rf"[A-Za-z]+(?:\d+(?![\d.])|{_LETTER_SUBSCRIPT})", _LETTER_SUBSCRIPT),
 }
-_ESCAPED = frozenset({"\\{", "\\}", "\\|", "\\%"})
+_SAME_SIGN = {"**": "^", "==": "=", "\\{": "{", "\\}": "}", "\\|": "|", "\\%": "%"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,55 +112,6 @@ class Token:
 
 
 END = Token("end", "")
-
-
-class TokenCursor:
-    """A position in a list of tokens."""
-
-    def __init__(self, tokens: list[Token]) -> None:
-        self.tokens = tokens
-        self.at = 0
-
-    @property
-    def peek(self) -> Token:
-        """The next token; ``END`` after the last."""
-        return self.tokens[self.at] if self.at < len(self.tokens) else END
-
-    @property
-    def symbol(self) -> str:
-        """The next token's text where it is a symbol, else an empty text."""
-        token = self.peek
-        return token.text if token.kind == "symbol" else ""
-
-    def ahead(self, distance: int) -> Token:
-        """The token at a distance from the next one; -1 is the one that was read last."""
-        index = self.at + distance
-        return self.tokens[index] if index < len(self.tokens) else END
-
-    def next(self) -> Token:
-        """Read one token."""
-        token = self.peek
-        self.at += 1
-        return token
-
-    def take(self, symbol: str) -> bool:
-        """Read the next token if it is this symbol."""
-        if self.symbol == symbol:
-            self.at += 1
-            return True
-        return False
-
-    def expect(self, symbol: str) -> None:
-        """Read this symbol. Raises FormulaSyntaxError where it is missing."""
-        if not self.take(symbol):
-            self.refuse()
-
-    def refuse(self) -> NoReturn:
-        """Raise FormulaSyntaxError about the next token."""
-        token = self.peek
-        seen = repr(token.text[:20]) if token is not END else "the end"
-        prose = token.kind == "name" and self.at > 0 and self.ahead(-1).kind in ("name", "number")
-        raise FormulaSyntaxError("prose" if prose else "syntax", f"unexpected {seen}")
 
 
 def tokens(text: str, dialect: Dialect) -> list[Token]:
@@ -210,8 +158,7 @@ def _tokens_of(kind: str, text: str, spaced: bool, dialect: Dialect) -> Iterator
         if text:
             yield Token(kind, text, spaced)
     elif kind == "symbol":
-        text = text[1:] if text in _ESCAPED else text
-        yield Token(kind, "^" if text == "**" else text, spaced)
+        yield Token(kind, _SAME_SIGN.get(text, text), spaced)
     elif kind == "number":
         yield Token(kind, text, spaced)
 

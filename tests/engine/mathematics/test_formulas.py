@@ -168,7 +168,6 @@ def reading(text, dialect):
         ("C(5,2)", 10),
         (r"\frac12", Fraction(1, 2)),
         (r"0.1\overline{6}", Fraction(1, 6)),
-        ("52_8", 42),
         ("30^\\circ", math.pi / 6),
         ("sin x/2", "ambiguous"),
         ("ln^-1(x)", "ambiguous"),
@@ -522,7 +521,7 @@ _pieces = st.sampled_from([*"0123456789xyz+-*/%^!()|{}[],.=<>_\\ $√²π°⌊�
 @settings(max_examples=400)
 @given(st.lists(_pieces, max_size=60).map("".join))
 def test_any_text_gives_a_value_or_a_typed_error(text):
-    budget = WorkBudget(units=20_000, terms=2_000)
+    budget = WorkBudget(units=20_000)
     start = time.process_time()
     try:
         for side in parse_sides(text):

@@ -63,12 +63,22 @@ def bind_rule(rule: Rule, effect: str, causes: Sequence[str], variables: Collect
         FormulaSyntaxError: the bound rule is too large.
     """
     binder = _Binder(rule, effect, causes, variables)
-    sides = [side for side in (binder.left, binder.right) if side is not None]
-    used = frozenset[str]().union(*(side.names for side in sides)) - {effect}
-    reads = frozenset(name for name in used if name in variables)
-    called = frozenset[str]().union(*(side.functions for side in sides))
-    unknown = used.difference(reads, CONSTANTS) | (called - FUNCTION_NAMES)
-    return BoundRule(effect, binder.left, binder.right, reads, unknown)
+    right = binder.bound(rule.right)
+    left: Node | None = None
+    if rule.left is not None and not binder.names_effect(rule.left, right):
+        left = binder.bound(rule.left)
+    if left is not None and right == Name(effect):
+        right = left
+        left = None
+    # "slope = ..." in the rule for slope_AB: a name without another meaning is a short name of the effect.
+    elif isinstance(left, Name) and left.name not in variables and left.name not in right.names:
+        left = None
+    names, called = right.names, right.functions
+    if left is not None:
+        names, called = names | left.names, called | left.functions
+    used = names - {effect}
+    reads = used.intersection(variables)
+    return BoundRule(effect, left, right, reads, used.difference(reads, CONSTANTS) | (called - FUNCTION_NAMES))
 
 
 @lru_cache(maxsize=4096)
@@ -100,30 +110,18 @@ class _Binder:
         self._effect = effect
         self._declared = set(causes)
         self._variables = variables
-        sides = [rule.right] if rule.left is None else [rule.left, rule.right]
-        self._written = frozenset().union(*(side.names | _called(side) for side in sides))
+        self._written = _names_in(rule.right) | (_names_in(rule.left) if rule.left else frozenset())
         self._by_fold = _unique({cause: folded(cause) for cause in causes if cause not in self._written})
         self._by_signature = _unique({cause: signature(cause) for cause in causes})
-        self.left: Node | None = None
-        self.right = self._bound(rule.right)
-        if rule.left is None or self._names_effect(rule.left):
-            return
-        left = self._bound(rule.left)
-        if self.right == Name(effect):
-            self.right = left
-        # "slope = ..." in the rule for slope_AB: a name without another meaning is a short name of the effect.
-        elif not (isinstance(left, Name) and left.name not in variables and left.name not in self.right.names):
-            self.left = left
 
-    def _names_effect(self, node: Node) -> bool:
-        """Whether the left side is only the effect, as a name or a term, and the right side does not contain it."""
-        if self._effect in self.right.names:
+    def names_effect(self, node: Node, right: Node) -> bool:
+        """Whether a left side is only the effect, as a name or a term, and the right side does not contain it."""
+        if self._effect in right.names:
             return False
-        if isinstance(node, Name):
-            if node.name in self._declared or (node.name != self._effect and node.name in self._variables):
-                return False
-            return folded(node.name) == folded(self._effect)
-        return self._spells(node, self._effect)
+        if not isinstance(node, Name):
+            return self._spells(node, self._effect)
+        is_other = node.name in self._declared or (node.name != self._effect and node.name in self._variables)
+        return not is_other and folded(node.name) == folded(self._effect)
 
     def _spells(self, node: Node, variable: str) -> bool:
         if not isinstance(node, Apply) or spelling(node) != signature(variable):
@@ -141,28 +139,29 @@ class _Binder:
             return variable
         return self._effect if folded(name) == folded(self._effect) else None
 
-    def _bound(self, node: Node, local: frozenset[str] = frozenset()) -> Node:
+    def bound(self, node: Node, local: frozenset[str] = frozenset()) -> Node:
+        """A tree with the names of variables in it; those in ``local`` are indices of series."""
         if isinstance(node, Number):
             return node
         if isinstance(node, Name):
             return node if node.name in local else Name(self._meaning(node.name) or node.name)
         if isinstance(node, Series):
-            ends = (self._bound(end, local) for end in (node.first, node.last))
-            return series(node.function, self._bound(node.body, local | {node.index}), node.index, *ends)
+            ends = (self.bound(end, local) for end in (node.first, node.last))
+            return series(node.function, self.bound(node.body, local | {node.index}), node.index, *ends)
         return self._spelled_out(node, local) or self._bound_call(node, local)
 
     def _spelled_out(self, node: Apply, local: frozenset[str]) -> Node | None:
         """The cause whose name a term spells, if one of the names in the term has no meaning of its own."""
         if not self._by_signature:
             return None
-        names = (node.names | _called(node)) - local
+        names = _names_in(node) - local
         if all(self._meaning(name) or name in CONSTANTS for name in names):
             return None
         cause = self._by_signature.get(spelling(node) or "")
         return Name(cause) if cause is not None and self._spells(node, cause) else None
 
     def _bound_call(self, node: Apply, local: frozenset[str]) -> Node:
-        arguments = [self._bound(argument, local) for argument in node.arguments]
+        arguments = [self.bound(argument, local) for argument in node.arguments]
         function = FUNCTIONS.get(node.function, node.function)
         variable = self._meaning(node.function)
         callable_so = function == "log" or (function in OPERATIONS and OPERATIONS[function][0] == 1)
@@ -192,6 +191,6 @@ def _unique(keys: Mapping[str, str]) -> dict[str, str]:
     return {key: name for name, key in keys.items() if counts[key] == 1}
 
 
-def _called(node: Node) -> frozenset[str]:
-    """The names of called functions that the grammar does not define."""
-    return node.functions.difference(FUNCTION_NAMES, FUNCTIONS)
+def _names_in(node: Node) -> frozenset[str]:
+    """The names in a tree, also those of called functions that the grammar does not define."""
+    return node.names | node.functions.difference(FUNCTION_NAMES, FUNCTIONS)

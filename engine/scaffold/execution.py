@@ -166,7 +166,7 @@ class _Run:
             self._reads.setdefault(rule.effect, rule.reads)  # of a known that a rule confirms, too
         else:
             self._contradicted.add(rule.effect)
-            self._fail(rule.effect, text, "conflict", f"{_shown(value)} here, {_shown(earlier)} elsewhere")
+            self._fail(rule.effect, text, "conflict", f"{format_value(value)} here, {format_value(earlier)} elsewhere")
         return is_new
 
     def _value(self, rule: BoundRule) -> Value:
@@ -183,8 +183,3 @@ class _Run:
 
     def _fail(self, effect: str, rule: str, kind: str, message: str) -> None:
         self._failures.append(RuleFailure(effect, rule, kind, message))
-
-
-def _shown(value: Value) -> str:
-    """A value for a message. Very long integers are not written, because Python limits their conversion."""
-    return format_value(value) or "a very long number"

@@ -22,32 +22,6 @@ MAX_MERGED_RULES = 500
 
 
 @dataclass(frozen=True)
-class Conflict:
-    """A contradiction between scaffolds: in a rule, a known's value, the target, or the answer.
-
-    ``effect`` names the variable (``target_variable`` for the target itself); ``alternatives`` are the different texts.
-    """
-
-    effect: str
-    alternatives: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Merge:
-    """The result of merging.
-
-    Args:
-        merged: the merged scaffold; None if there is a conflict or it does not execute.
-        conflicts: the contradictions in what the target depends on.
-        answer: the merged scaffold's executed answer.
-    """
-
-    merged: Scaffold | None
-    conflicts: tuple[Conflict, ...] = ()
-    answer: str | None = None
-
-
-@dataclass(frozen=True)
 class _Alternative:
     """One scaffold's rule for an effect.
 
@@ -65,7 +39,7 @@ def merge_scaffolds(
     scaffolds: Sequence[Scaffold],
     answers: Sequence[str | None] = (),
     is_stated: Callable[[str, str], bool] | None = None,
-) -> Merge:
+) -> Scaffold | list[str]:
     """Merge scaffolds of one problem.
 
     Two rules of an effect are equivalent if they are written alike, or if their values are equal, also after all shared
@@ -77,42 +51,42 @@ def merge_scaffolds(
         answers: their stated answers, if known. If all are the same and the merged scaffold executes to another
             number, that is a conflict about the target.
         is_stated: whether an executed value is a stated answer; by default, whether both are the same number.
+
+    Returns:
+        the merged scaffold, whose final answer is the executed one; or the contradictions in what the target depends
+        on: a variable and its different rules or values. Their list is empty if the merged scaffold does not execute.
     """
     if not scaffolds or sum(len(scaffold.causal_graph) for scaffold in scaffolds) > MAX_MERGED_RULES:
-        return Merge(None)
+        return []
     targets = list(dict.fromkeys(scaffold.target_variable for scaffold in scaffolds))
-    groups = _alternatives(scaffolds)
-    classes = {effect: _classes(alternatives) for effect, alternatives in groups.items()}
     if len(targets) > 1:
-        return Merge(None, (Conflict("target_variable", tuple(targets)),))
+        return [_conflict("target_variable", targets)]
+    groups = _alternatives(scaffolds)
     needed = _needed(targets[0], groups)
     knowns, conflicts = _merged_knowns(scaffolds, needed)
     chosen: list[CausalEdge] = []
     for effect in (effect for effect in groups if effect in needed):
-        candidates = _readable(classes[effect])
+        candidates = _readable(_classes(groups[effect]))
         if len(candidates) > 1:
-            conflicts.append(Conflict(effect, _distinct_texts([group[0].edge for group in candidates])))
+            conflicts.append(_conflict(effect, [group[0].edge.rule for group in candidates]))
         chosen.append(candidates[0][0].edge)
     if conflicts:
-        return Merge(None, tuple(conflicts))
+        return conflicts
     merged = _assembled(scaffolds, knowns, _in_order(chosen, knowns))
-    return _checked(merged, answers, is_stated or _same_known)
-
-
-def _checked(merged: Scaffold, answers: Sequence[str | None], is_stated: Callable[[str, str], bool]) -> Merge:
     cycle = find_cycle(merged)
     if cycle is not None:
-        rules = tuple(edge.rule for edge in merged.causal_graph if edge.effect in cycle)
-        return Merge(None, (Conflict(cycle[0], rules),))
-    execution = execute(merged)
-    if not execution.executed or execution.answer is None:
-        return Merge(None)
+        return [_conflict(cycle[0], [edge.rule for edge in merged.causal_graph if edge.effect in cycle])]
+    executed = execute(merged).answer
+    if executed is None:
+        return []
     stated = {answer.strip() for answer in answers if answer and answer.strip()}
-    if len(stated) == 1 and not is_stated(execution.answer, *stated):
-        texts = (execution.answer, *stated)
-        return Merge(None, (Conflict(merged.target_variable, texts),))
-    final = merged.model_copy(update={"final_answer": execution.answer})
-    return Merge(final, answer=execution.answer)
+    if len(stated) == 1 and not (is_stated or _same_known)(executed, *stated):
+        return [_conflict(targets[0], [executed, *stated])]
+    return merged.model_copy(update={"final_answer": executed})
+
+
+def _conflict(name: str, alternatives: Iterable[str]) -> str:
+    return f"{name}: {' | '.join(alternatives)}"
 
 
 def _alternatives(scaffolds: Sequence[Scaffold]) -> dict[str, list[_Alternative]]:
@@ -178,13 +152,6 @@ def _flaws(item: _Alternative) -> tuple[bool, int]:
     return item.value is None, len(used ^ set(item.edge.cause))
 
 
-def _distinct_texts(edges: Sequence[CausalEdge]) -> tuple[str, ...]:
-    """The rules as text, with their causes where the texts alone are equal."""
-    if len({edge.rule for edge in edges}) == len(edges):
-        return tuple(edge.rule for edge in edges)
-    return tuple(f"{edge.rule} [from {', '.join(edge.cause)}]" for edge in edges)
-
-
 def _needed(target: str, groups: Mapping[str, Sequence[_Alternative]]) -> set[str]:
     """The target and everything that it may depend on in any of the scaffolds."""
 
@@ -196,13 +163,13 @@ def _needed(target: str, groups: Mapping[str, Sequence[_Alternative]]) -> set[st
     return {target, *reached(target, causes)}
 
 
-def _merged_knowns(scaffolds: Sequence[Scaffold], needed: set[str]) -> tuple[dict[str, Any], list[Conflict]]:
+def _merged_knowns(scaffolds: Sequence[Scaffold], needed: set[str]) -> tuple[dict[str, Any], list[str]]:
     merged: dict[str, Any] = {}
-    conflicts: list[Conflict] = []
+    conflicts: list[str] = []
     for name in dict.fromkeys(name for scaffold in scaffolds for name in scaffold.knowns if name in needed):
         values = [scaffold.knowns[name] for scaffold in scaffolds if name in scaffold.knowns]
         if not all(_same_known(values[0], value) for value in values[1:]):
-            conflicts.append(Conflict(name, tuple(dict.fromkeys(_shown(value) for value in values))))
+            conflicts.append(_conflict(name, dict.fromkeys(map(_shown, values))))
         merged[name] = values[0]
     return merged, conflicts
 

@@ -74,8 +74,6 @@ def parse_scaffold(text: str) -> ParsedScaffold:
     around = text[: candidate.start] + "\n" + text[candidate.end :]
     if "```" in around:
         repairs.note("code_fence")
-    elif around.strip():
-        repairs.note("prose_around")
     parsed = _from_plain(candidate.value, repairs)
     return parsed if parsed.stated_answer else replace(parsed, stated_answer=read_answer(around))
 
@@ -89,14 +87,10 @@ def scaffold_from_object(value: Any) -> ParsedScaffold:
     Returns:
         as ``parse_scaffold``. Never raises.
     """
-    if isinstance(value, Scaffold):
-        return ParsedScaffold(value, stated_answer=value.final_answer)
     if isinstance(value, str):
         return parse_scaffold(value)
     if value is None:
         return ParsedScaffold(None, fault=Fault(kind="no_json", message="there is no scaffold"))
-    if not isinstance(value, Mapping):
-        return ParsedScaffold(None, fault=Fault(kind="schema", message=f"a {type(value).__name__} and no object"))
     return _from_plain(value, RepairLog())
 
 
@@ -117,14 +111,12 @@ def _best_object(text: str, repairs: RepairLog) -> FoundObject | Fault:
     for candidate in search:
         if isinstance(candidate.error, TooDeepError):
             raise candidate.error
-        value = _unwrapped(candidate.value, candidate.repairs)
-        if candidate.error is not None or not isinstance(value, dict):
-            unreadable = str(candidate.error or f"a {type(value).__name__}")[:200]
-            continue
-        candidate = replace(candidate, value=value)
-        if "causal_graph" in value:
+        if not isinstance(candidate.value, dict):
+            unreadable = str(candidate.error or "it is none")[:200]
+        elif "causal_graph" in candidate.value:
             return candidate
-        second_best = second_best or candidate
+        else:
+            second_best = second_best or candidate
     # The closed parts of an object that is cut off (its knowns, its edges) are not the scaffold.
     if search.cut_off:
         return Fault(kind="cut_off", message="the object is not closed")
@@ -137,21 +129,12 @@ def _best_object(text: str, repairs: RepairLog) -> FoundObject | Fault:
     return Fault(kind="no_json", message="the text holds no JSON object")
 
 
-def _unwrapped(value: Any, notes: RepairLog) -> Any:
-    """The scaffold inside of an object that only wraps it."""
-    if not isinstance(value, dict) or "causal_graph" in value:
-        return value
-    for inner in value.values():
-        if isinstance(inner, dict) and "causal_graph" in inner:
-            notes.note("unwrapped")
-            return {**inner, "final_answer": inner.get("final_answer", value.get("final_answer"))}
-    return value
-
-
 def _from_plain(value: Any, repairs: RepairLog) -> ParsedScaffold:
     answer: str | None = None
     try:
-        content = plain(_unwrapped(dict(value), repairs), repairs, MAX_PARTS)
+        content = plain(value, repairs, MAX_PARTS)
+        if not isinstance(content, dict):
+            raise _SchemaError(f"a {type(value).__name__} and no object")
         answer = _answer(content)
         return ParsedScaffold(_scaffold(content, answer, repairs), repairs.codes, None, answer)
     except (TooDeepError, _SchemaError) as error:
@@ -189,53 +172,49 @@ def _edge(item: Any, repairs: RepairLog) -> CausalEdge | None:
     if not effect:
         repairs.note("dropped_rule")
         return None
-    if "rule" not in item:
-        repairs.note("missing_rule")
-    return CausalEdge(cause=_causes(item.get("cause") or [], repairs), effect=effect, rule=_text(item.get("rule")))
+    causes = [_name(cause) for cause in _listed(item.get("cause"), repairs, "scalar_cause")]
+    return CausalEdge(cause=[name for name in causes if name], effect=effect, rule=_text(item.get("rule")))
 
 
-def _causes(causes: Any, repairs: RepairLog) -> list[str]:
-    if not isinstance(causes, list):
-        repairs.note("scalar_cause")
-        causes = causes.split(",") if isinstance(causes, str) else [causes]
-    return [name for cause in causes if (name := _name(cause))]
+def _listed(value: Any, repairs: RepairLog, code: str) -> list[Any]:
+    """A list, or a single value as one; the latter is recorded as a repair."""
+    if value is None or isinstance(value, list):
+        return value or []
+    repairs.note(code)
+    return [value]
 
 
 def _knowns(knowns: Any, repairs: RepairLog) -> dict[str, Any]:
     """Knowns by name; none, and a repair recorded, if they are no object."""
     if isinstance(knowns, dict):
         return {name.strip(): value for name, value in knowns.items() if name.strip()}
-    repairs.note("missing_knowns" if knowns is None else "knowns_form")
+    repairs.note("missing_knowns")
     return {}
 
 
 def _plan(plan: Any, repairs: RepairLog) -> list[PlanStep]:
     if not isinstance(plan, list):
-        repairs.note("missing_plan" if plan is None else "plan_form")
+        repairs.note("missing_plan")
         return []
-    steps: list[PlanStep] = []
-    ids = {str(item["id"]) for item in plan if isinstance(item, dict) and "id" in item}
-    for number, item in enumerate(plan, start=1):
-        target = _name(item.get("target")) if isinstance(item, dict) else ""
-        if not target:
-            repairs.note("dropped_step")
-            continue
-        if "id" not in item:
-            repairs.note("missing_step_id")
-        step_id, inputs = _text(item.get("id", f"step{number}"))[:_MAX_NAME], _inputs(item.get("inputs"), ids, repairs)
-        steps.append(PlanStep(id=step_id, target=target, inputs=inputs, description=_text(item.get("description"))))
-    return steps
+    items = [item for item in plan if isinstance(item, dict) and _name(item.get("target"))]
+    if len(items) < len(plan):
+        repairs.note("dropped_step")
+    ids = {str(item.get("id", f"step{number}")) for number, item in enumerate(items, start=1)}
+    return [
+        PlanStep(
+            id=_text(item.get("id", f"step{number}"))[:_MAX_NAME],
+            target=_name(item["target"]),
+            inputs=_inputs(item.get("inputs"), ids, repairs),
+            description=_text(item.get("description")),
+        )
+        for number, item in enumerate(items, start=1)
+    ]
 
 
 def _inputs(inputs: Any, ids: set[str], repairs: RepairLog) -> list[str]:
     """Names of variables or ids of steps; ``{"ref": "step1.output"}`` is step1, "step1.volume" is volume."""
-    if inputs is None:
-        return []
-    if not isinstance(inputs, list):
-        repairs.note("scalar_input")
-        inputs = [inputs]
     names: list[str] = []
-    for item in inputs:
+    for item in _listed(inputs, repairs, "scalar_input"):
         if isinstance(item, dict):
             repairs.note("input_refs")
         name = _name(item)

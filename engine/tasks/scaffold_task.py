@@ -215,16 +215,12 @@ class ScaffoldTask(Task[Scaffold]):
         if not scaffolds:
             return TaskMerge(None)
         merge = merge_scaffolds(scaffolds, stated, self._is_stated)
-        if merge.merged is None:
-            texts = [
-                f"{conflict.effect}: {' | '.join(conflict.alternatives)}"[:MAX_SHOWN_CHARS]
-                for conflict in merge.conflicts
-            ]
-            return TaskMerge(None, texts[:_MOST_CONFLICTS])
-        executed = merge.answer or ""
+        if isinstance(merge, list):
+            return TaskMerge(None, [conflict[:MAX_SHOWN_CHARS] for conflict in merge[:_MOST_CONFLICTS]])
+        executed = merge.final_answer or ""
         matching = (answer for answer in stated if self._is_stated(executed, answer))
         final = self.final_answer(executed, next(matching, stated[0] if stated else None))
-        merged = merge.merged.model_copy(update={"final_answer": final})
+        merged = merge.model_copy(update={"final_answer": final})
         return TaskMerge(Candidate(Outcome.OK, stated_answer=final, content=merged))
 
     def wants_opinion(self, candidate: Candidate[Scaffold]) -> bool:

@@ -4,7 +4,7 @@ import time
 
 from engine.records import CausalEdge, PlanStep, Scaffold
 from engine.scaffold.execution import compile_scaffold, execute
-from engine.scaffold.merge import Conflict, merge_scaffolds
+from engine.scaffold.merge import merge_scaffolds
 from engine.scaffold.parsing import scaffold_from_object
 from engine.scaffold.structure import check_structure, plan_agreement
 
@@ -19,12 +19,12 @@ BASE = scaffold(("a b", "c", "c = a + b"), ("c", "y", "y = 2*c + 1"), knowns={"a
 
 def test_merging_one_scaffold_returns_its_graph():
     merge = merge_scaffolds([BASE])
-    assert merge.merged.causal_graph == BASE.causal_graph
-    assert (merge.answer, merge.merged.final_answer, merge.conflicts) == ("15", "15", ())
+    assert merge.causal_graph == BASE.causal_graph
+    assert merge.final_answer == "15"
 
 
 def test_merging_no_scaffolds_gives_none():
-    assert merge_scaffolds([]).merged is None
+    assert merge_scaffolds([]) == []
 
 
 def test_the_order_of_terms_does_not_matter():
@@ -32,79 +32,77 @@ def test_the_order_of_terms_does_not_matter():
     given = scaffold(*rules, knowns={"a": 3, "b": 4})
     other = scaffold(("sum", "area", "1 + sum*2"), ("b a", "sum", "b + a"), knowns={"a": 3, "b": "4"}, target="area")
     merge = merge_scaffolds([given, given, other])
-    assert merge.answer == "15"
-    assert merge.merged.knowns == {"a": 3, "b": 4}
-    assert [edge.effect for edge in merge.merged.causal_graph] == ["sum", "area"]
+    assert merge.final_answer == "15"
+    assert merge.knowns == {"a": 3, "b": 4}
+    assert [edge.effect for edge in merge.causal_graph] == ["sum", "area"]
 
 
 def test_rules_that_are_written_alike_are_no_contradiction():
     first = scaffold(("a b", "c", "c = count (a, b)"), ("c", "y", "2*c"), knowns={"a": 3, "b": 4})
     second = scaffold(("a b", "c", "count(a, b)"), ("c", "y", "c + c"), knowns={"a": 3, "b": 4})
-    assert merge_scaffolds([first, second]).conflicts == (Conflict("y", ("2*c", "c + c")),)  # c has no value
+    assert merge_scaffolds([first, second]) == ["y: 2*c | c + c"]  # c has no value
 
 
 def test_single_letters_that_differ_in_case_are_different_variables():
     circles = scaffold(("R r", "y", "R - r"), knowns={"R": 5, "r": 2})
-    assert merge_scaffolds([circles, circles]).answer == "3"
+    assert merge_scaffolds([circles, circles]).final_answer == "3"
 
 
 def test_rules_are_equivalent_if_their_values_agree_also_after_a_change():
     doubled = scaffold(("x", "y", "2*x"), knowns={"x": 2})
     added = scaffold(("x", "y", "x + x"), knowns={"x": 2})
     chance = scaffold(("x", "y", "x + 2"), knowns={"x": 2})
-    assert merge_scaffolds([doubled, added]).answer == "4"
-    assert merge_scaffolds([doubled, chance]).conflicts == (Conflict("y", ("2*x", "x + 2")),)
+    assert merge_scaffolds([doubled, added]).final_answer == "4"
+    assert merge_scaffolds([doubled, chance]) == ["y: 2*x | x + 2"]
 
 
 def test_a_rule_of_only_some_scaffolds_is_used_if_the_target_needs_it():
     direct = scaffold(("a b", "y", "2*(a + b) + 1"), knowns={"a": 3, "b": 4})
     merge = merge_scaffolds([direct, BASE])
-    assert merge.answer == "15"
-    assert [edge.effect for edge in merge.merged.causal_graph] == ["y"]  # the direct rule needs no c
+    assert merge.final_answer == "15"
+    assert [edge.effect for edge in merge.causal_graph] == ["y"]  # the direct rule needs no c
 
 
 def test_a_rule_that_can_be_parsed_is_preferred_to_prose():
     prose = scaffold(("a b", "c", "Add both"), ("c", "y", "y = 2*c + 1"), knowns={"a": 3, "b": 4})
-    assert merge_scaffolds([prose, BASE]).answer == "15"
+    assert merge_scaffolds([prose, BASE]).final_answer == "15"
     other = scaffold(("a b", "c", "Take the sum"), ("c", "y", "y = 2*c + 1"), knowns={"a": 3, "b": 4})
-    assert merge_scaffolds([prose, other]).conflicts == (Conflict("c", ("Add both", "Take the sum")),)
+    assert merge_scaffolds([prose, other]) == ["c: Add both | Take the sum"]
     alone = merge_scaffolds([prose, prose])
-    assert (alone.merged, alone.conflicts) == (None, ())  # it does not execute
+    assert alone == []  # it does not execute
 
 
 def test_contradictions_are_listed():
     rule = scaffold(("a b", "c", "a * b"), ("c", "y", "2*c + 1"), knowns={"a": 3, "b": 4})
     known = BASE.model_copy(update={"knowns": {"a": 3, "b": 5}})
     merge = merge_scaffolds([BASE, rule, known])
-    assert merge.merged is None
-    assert merge.conflicts == (Conflict("b", ("4", "5")), Conflict("c", ("c = a + b", "a * b")))
+    assert merge == ["b: 4 | 5", "c: c = a + b | a * b"]
 
 
 def test_a_contradiction_that_the_target_does_not_depend_on_is_ignored():
     first = scaffold(("a", "side", "a + 1"), ("a", "y", "2*a"), knowns={"a": 3})
     second = scaffold(("a", "side", "a + 2"), ("a", "y", "2*a"), knowns={"a": 3})
     merge = merge_scaffolds([first, second])
-    assert merge.answer == "6"
-    assert [edge.effect for edge in merge.merged.causal_graph] == ["y"]
+    assert merge.final_answer == "6"
+    assert [edge.effect for edge in merge.causal_graph] == ["y"]
 
 
 def test_different_targets_are_a_conflict():
     merge = merge_scaffolds([BASE, scaffold(("a b", "z", "a + b"), knowns={"a": 3, "b": 4})])
-    assert merge.conflicts == (Conflict("target_variable", ("y", "z")),)
+    assert merge == ["target_variable: y | z"]
 
 
 def test_a_cycle_between_the_rules_of_two_scaffolds_is_a_conflict():
     first = scaffold(("q", "p", "q + 1"), ("p", "y", "p"), knowns={"q": 1})
     second = scaffold(("p", "q", "p - 1"), ("p", "y", "p"), knowns={"p": 2})
     merge = merge_scaffolds([first, second])
-    assert merge.merged is None
-    assert {conflict.effect for conflict in merge.conflicts} <= {"p", "q"}
+    assert [conflict[:3] in ("p: ", "q: ") for conflict in merge] == [True]
 
 
 def test_a_common_stated_answer_is_compared_with_the_executed_one():
-    assert merge_scaffolds([BASE, BASE], ["15", " 15"]).answer == "15"
-    assert merge_scaffolds([BASE, BASE], ["16", "17"]).answer == "15"
-    assert merge_scaffolds([BASE, BASE], ["16", "16", None]).conflicts == (Conflict("y", ("15", "16")),)
+    assert merge_scaffolds([BASE, BASE], ["15", " 15"]).final_answer == "15"
+    assert merge_scaffolds([BASE, BASE], ["16", "17"]).final_answer == "15"
+    assert merge_scaffolds([BASE, BASE], ["16", "16", None]) == ["y: 15 | 16"]
 
 
 def test_the_merged_plan_follows_its_graph():
@@ -112,7 +110,7 @@ def test_the_merged_plan_follows_its_graph():
         "computation_plan": [PlanStep(id="s1", target="c", inputs=["a", "b"], description="add them")],
         "constraints_and_premises": ["a > 0"], "problem_model": "sums",
     })  # fmt: skip
-    merged = merge_scaffolds([BASE, described]).merged
+    merged = merge_scaffolds([BASE, described])
     assert plan_agreement(merged) == 1.0
     assert merged.computation_plan[0] == PlanStep(id="step1", target="c", inputs=["a", "b"], description="add them")
     assert merged.computation_plan[1].inputs == ["step1"]
@@ -122,7 +120,7 @@ def test_the_merged_plan_follows_its_graph():
 def test_knowns_with_different_units_are_a_conflict():
     metres = scaffold(("v t", "s", "v*t"), knowns={"v": "5 m/s", "t": "2 s"})
     other = scaffold(("v t", "s", "v*t"), knowns={"v": "5 km/h", "t": "2 s"})
-    assert merge_scaffolds([metres, other]).conflicts == (Conflict("v", ("5 m/s", "5 km/h")),)
+    assert merge_scaffolds([metres, other]) == ["v: 5 m/s | 5 km/h"]
 
 
 def test_the_order_of_the_scaffolds_does_not_change_the_answer():
@@ -134,15 +132,15 @@ def test_the_order_of_the_scaffolds_does_not_change_the_answer():
     ]
     for _ in range(6):
         rng.shuffle(scaffolds)
-        assert merge_scaffolds(scaffolds).answer == "15"
+        assert merge_scaffolds(scaffolds).final_answer == "15"
 
 
 def test_too_many_rules_are_not_merged():
     rules = [(f"v{i}", f"v{i + 1}", f"v{i} + 1") for i in range(240)]
     long = scaffold(*rules, knowns={"v0": 1})
     start = time.process_time()
-    assert merge_scaffolds([long, long]).answer == "241"
-    assert merge_scaffolds([long] * 3).merged is None
+    assert merge_scaffolds([long, long]).final_answer == "241"
+    assert merge_scaffolds([long] * 3) == []
     assert time.process_time() - start < 15
 
 
@@ -153,12 +151,11 @@ def test_merging_recorded_groups(recorded):
             rollouts = json.loads(line)["rollouts"]
             scaffolds = [parsed for r in rollouts if (parsed := scaffold_from_object(r["scaffold"]).scaffold)]
             merge = merge_scaffolds(scaffolds)
-            conflicting += bool(merge.conflicts)
-            if merge.merged is not None:
+            conflicting += isinstance(merge, list) and bool(merge)
+            if isinstance(merge, Scaffold):
                 merged += 1
-                assert not merge.conflicts
-                assert execute(merge.merged).answer == merge.answer == merge.merged.final_answer
-                structure = check_structure(compile_scaffold(merge.merged))
+                assert execute(merge).answer == merge.final_answer
+                structure = check_structure(compile_scaffold(merge))
                 assert (structure["acyclic"], structure["target_covered"], structure["target_reachable"]) == (
                     True,
                     True,

@@ -16,7 +16,7 @@ _PREFIXES = {
 }  # fmt: skip
 """Name -> symbol, power of ten, Chinese name."""
 _PREFIXED = {
-    "m": {"meter": ("1", "m", "metre metres 米")},
+    "m": {"meter": ("1", "m", "metre metres 米"), "parsec": ("30856775814913673", "pc", "")},
     "kg": {"gram": ("0.001", "g", "gramme grammes 克")},
     "s": {"second": ("1", "s", "秒 秒钟")},
     "s-1": {"hertz": ("1", "Hz", "赫 赫兹"), "becquerel": ("1", "Bq", "")},
@@ -40,7 +40,7 @@ _PLAIN = {
         "angstrom": ("1e-10", "AA", ""), "inch": ("0.0254", "in", "inches 英寸"), "foot": ("0.3048", "ft", "feet 英尺"),
         "yard": ("0.9144", "yd", ""), "mile": ("1609.344", "mi", "英里"), "nautical_mile": ("1852", "", "海里"),
         "astronomical_unit": ("149597870700", "au AU", ""), "light_year": ("9460730472580800", "ly", "光年"),
-        "parsec": ("30856775814913673", "pc", ""), "kilometer": ("1000", "", "公里"),
+        "kilometer": ("1000", "", "公里"),
     },
     "m2": {"hectare": ("10000", "ha", "公顷"), "acre": ("62726400000/15499969", "", "英亩")},
     "m3": {

@@ -16,7 +16,7 @@ from functools import lru_cache
 from engine.mathematics.evaluation import CONSTANTS
 from engine.mathematics.functions import FUNCTION_NAMES, OPERATIONS
 from engine.mathematics.parsing.tokens import FUNCTIONS
-from engine.mathematics.parsing.tree import Apply, Name, Node, Number, Series, apply, series
+from engine.mathematics.parsing.tree import SERIES, Apply, Name, Node, Number, apply
 from engine.mathematics.rule import Rule
 
 _SPELLED: Mapping[str, Callable[[list[str]], str]] = {
@@ -145,9 +145,9 @@ class _Binder:
             return node
         if isinstance(node, Name):
             return node if node.name in local else Name(self._meaning(node.name) or node.name)
-        if isinstance(node, Series):
-            ends = (self.bound(end, local) for end in (node.first, node.last))
-            return series(node.function, self.bound(node.body, local | {node.index}), node.index, *ends)
+        if node.function in SERIES:
+            local |= node.arguments[1].names
+            return apply(node.function, *[self.bound(argument, local) for argument in node.arguments])
         return self._spelled_out(node, local) or self._bound_call(node, local)
 
     def _spelled_out(self, node: Apply, local: frozenset[str]) -> Node | None:
@@ -176,8 +176,6 @@ def spelling(node: Node) -> str | None:
         return str(node.value) if isinstance(node.value, int) else None
     if isinstance(node, Name):
         return re.sub(r"_(?=\d)", "#", node.name.lower()).replace("_", "")
-    if isinstance(node, Series):
-        return None
     texts = [text for argument in node.arguments if (text := spelling(argument)) is not None]
     if len(texts) < len(node.arguments):
         return None

@@ -12,13 +12,12 @@ import random
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
 
 from engine.mathematics.evaluation import exact_value
 from engine.mathematics.high_precision import CONSTANTS, HighPrecision
 from engine.mathematics.parsing.parser import parse_expression
 from engine.mathematics.parsing.tokens import Dialect
-from engine.mathematics.parsing.tree import Node
+from engine.mathematics.parsing.tree import Node, apply
 from engine.mathematics.values import FormulaValueError
 
 _SEED = 20240601
@@ -61,27 +60,17 @@ def same_zeros(answer: Node, truth: Node) -> int:
     if answer == truth:
         return 1
     names = sorted(symbols_of(answer) | symbols_of(truth))
-    evaluator = _evaluator(_DIGITS, None)
-    ratio: Any = None
-    agreed = 0
+    evaluator, quotient = _evaluator(_DIGITS, None), apply("div", answer, truth)
+    ratios = []
     for point in _points(names):
-        try:
-            above, below = evaluator.value_at(answer, point), evaluator.value_at(truth, point)
-        except FormulaValueError:
-            continue
-        if not above and not below:
-            continue
-        if not above or not below:
-            return 0
-        quotient = above / below
-        if evaluator.context.im(quotient):
-            continue
-        if ratio is not None and abs(quotient - ratio) > _SAME * abs(ratio):
-            return 0
-        ratio, agreed = quotient, agreed + 1
-    if agreed < (_ENOUGH if names else 1) or ratio is None:
+        with contextlib.suppress(FormulaValueError):
+            ratio = evaluator.value_at(quotient, point)
+            if not evaluator.context.im(ratio):
+                ratios.append(evaluator.context.re(ratio))
+    first = ratios[0] if len(ratios) >= (_ENOUGH if names else 1) else 0
+    if not first or any(abs(ratio - first) > _SAME * abs(first) for ratio in ratios):
         return 0
-    return 1 if evaluator.context.re(ratio) > 0 else -1
+    return 1 if first > 0 else -1
 
 
 def constant_value(node: Node) -> Fraction | None:

@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from engine.mathematics.functions import OPERATIONS
-from engine.mathematics.parsing.tree import Apply, Name, Node, Number, Series
+from engine.mathematics.parsing.tree import SERIES, Apply, Name, Node, Number
 from engine.mathematics.values import FormulaValueError, Value, WorkBudget, as_whole, bits_of, checked, fail
 
 CONSTANTS: Mapping[str, float] = {"pi": math.pi, "e": math.e}
@@ -68,7 +68,7 @@ class Evaluator:
             return self.number(node.value)
         if isinstance(node, Name):
             return self._named(node.name)
-        if isinstance(node, Series):
+        if node.function in SERIES:
             return self._series(node)
         arguments = [self.value(argument) for argument in node.arguments]
         if node.function in self.angle_functions and len(arguments) == 1:
@@ -111,17 +111,18 @@ class Evaluator:
         if turns and len(node.names) <= 1:
             fail("ambiguous_angle", f"{node.function} of more than a turn: degrees or radians?")
 
-    def _series(self, node: Series) -> Any:
-        first, last = as_whole(self.value(node.first)), as_whole(self.value(node.last))
+    def _series(self, node: Apply) -> Any:
+        body, index, *ends = node.arguments
+        first, last = (as_whole(self.value(end)) for end in ends)
         self._budget.charge(max(0, last - first + 1))
         outer = self._values
         self._values = dict(outer)
         function, start = ("add", 0) if node.function == "sum" else ("mul", 1)
         total = self.number(start)
         try:
-            for index in range(first, last + 1):
-                self._values[node.index] = index
-                total = self.applied(function, [total, self.value(node.body)])
+            for number in range(first, last + 1):
+                self._values.update(dict.fromkeys(index.names, number))
+                total = self.applied(function, [total, self.value(body)])
         finally:
             self._values = outer
         return total

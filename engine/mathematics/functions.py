@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
+from engine.mathematics.parsing.tree import SERIES
 from engine.mathematics.values import (
-    MAX_FRACTION_BITS,
     MAX_INTEGER_BITS,
     Value,
     WorkBudget,
@@ -20,6 +20,7 @@ from engine.mathematics.values import (
 )
 
 MAX_FACTORIAL = 5000
+_MAX_ROOT_BITS = 1000  # the largest floats have 1024
 
 
 def _mul(budget: WorkBudget, *factors: Value) -> Value:
@@ -69,21 +70,10 @@ def _float_power(base: Value, exponent: Value) -> float:
 
 def _exact_root(value: Value, degree: int) -> Fraction | None:
     """The root of a non-negative exact value where it is exact; None where it is not."""
-    if isinstance(value, float) or value < 0 or degree > 64 or bits_of(value) > MAX_FRACTION_BITS:
+    if isinstance(value, float) or value < 0 or degree > 64 or bits_of(value) > _MAX_ROOT_BITS:
         return None
-    top, bottom = (_whole_root(part, degree) for part in (value.numerator, value.denominator))
-    root = Fraction(top, bottom)
+    root = Fraction(round(value.numerator ** (1 / degree)), round(value.denominator ** (1 / degree)))
     return root if root**degree == value else None
-
-
-def _whole_root(value: int, degree: int) -> int:
-    """The floor of the root of a natural number, by Newton's method from above."""
-    if value < 2:
-        return value
-    root = 1 << -(-value.bit_length() // degree)
-    while (smaller := ((degree - 1) * root + value // root ** (degree - 1)) // degree) < root:
-        root = smaller
-    return root
 
 
 def _root(budget: WorkBudget, value: Value, degree: Value = 2) -> Value:
@@ -164,4 +154,4 @@ OPERATIONS: dict[str, tuple[int, int, Callable[..., Value]]] = {
 """By name: the fewest and the most arguments, and the work. The first argument is the budget."""
 for _name in ("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "exp", "radians"):
     OPERATIONS[_name] = 1, 1, _float_function(_name)
-FUNCTION_NAMES = frozenset(OPERATIONS)
+FUNCTION_NAMES = SERIES | OPERATIONS.keys()

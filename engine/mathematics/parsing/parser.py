@@ -28,7 +28,7 @@ text               ``Dialect.RULE``                            ``Dialect.ANSWER`
 =================  ==========================================  ==================================================
 ``abc``, ``xy``    one name                                    the product of the letters; more than three
                                                                letters that are no known word are refused
-``x y``            refused as prose, unless the text is LaTeX  a product
+``x y``            refused as prose                            a product
 ``n(n - 1)``       a call; ``binding`` makes it a product      a product
                    where n is a variable
 ``sqrt``           a name, if nothing follows                  refused: a function without its argument
@@ -42,20 +42,11 @@ from fractions import Fraction
 from typing import NoReturn
 
 from engine.mathematics.parsing.tokens import (
-    BRACKETS,
     END,
     FRACTIONS,
     FUNCTIONS,
-    GREEK,
     MAX_DIGITS,
     MAX_TOKENS,
-    POSTFIX,
-    POWER,
-    PRODUCT,
-    RESERVED_WORDS,
-    SERIES,
-    SIGN,
-    SUM,
     Dialect,
     Token,
     number_value,
@@ -70,9 +61,13 @@ from engine.mathematics.parsing.tree import (
     Number,
     apply,
     join,
-    series,
 )
 
+# Precedences: an operator binds tighter than all with a smaller number.
+SUM, PRODUCT, SIGN, POWER, POSTFIX = 10, 20, 25, 30, 40
+BRACKETS = {"(": ")", "[": "]", "{": "}", "⌊": "⌋", "⌈": "⌉"}
+RESERVED_WORDS = frozenset({"mod", "choose", "for", "if", "else", "and", "or", "in", "where"})
+_SERIES = {"sum": "sum", "prod": "product", "product": "product"}
 _ROUNDING = {"⌊": "floor", "⌈": "ceil"}
 _INVERSES = {"sin": "asin", "cos": "acos", "tan": "atan"}
 # Functions that are written without brackets (sin x) and with a power in front of the argument (sin^2 x).
@@ -112,7 +107,6 @@ class _Parser:
         self.tokens = tokens(text, dialect)
         self.at = 0
         self._is_answer = dialect is Dialect.ANSWER
-        self._typeset = "\\" in text
         self._depth = 0
         self._bars = 0  # the open ``|`` in the innermost bracket
 
@@ -218,10 +212,8 @@ class _Parser:
             starts = token.kind in ("name", "command") and token.text not in RESERVED_WORDS
         if self._is_answer or before.kind != "name":
             return starts
-        if before.text == "pi":
-            return token.kind == "name" or token.text == "("
         # "x(y + 1)" is a call, and read elsewhere; "a b" may be prose
-        return self._typeset and _is_letter(before) and (_is_letter(token) or token.kind == "command")
+        return before.text == "pi" and (token.kind == "name" or token.text == "(")
 
     def _guard_silent_product(self, joined: str, left: Node, token: Token) -> None:
         """Refuse ``a/2x`` and ``e^2x``, which have two readings; ``1/2x``, ``1/(2a)b`` and ``x^2y`` have one."""
@@ -327,8 +319,8 @@ class _Parser:
         opening = self.symbol
         if self._is_answer and (not _is_function(name) or (len(name) == 1 and not self._lists_arguments())):
             return Name(name)  # C and P are symbols, unless several arguments follow
-        if name in SERIES and opening == "(":
-            return self._series(SERIES[name])
+        if name in _SERIES and opening == "(":
+            return self._series(_SERIES[name])
         if opening == "^" and _is_prefix(name):
             return self._raised_function(name)
         if name != "pi" and (opening == "(" or (opening == "{" and _is_function(name))):
@@ -433,7 +425,7 @@ class _Parser:
         # sum(a, b, c, d) of four variables is not a series: its second argument is no index of the first.
         if index.kind != "name" or (index.text not in body.names and not isinstance(body, Number)):
             raise FormulaSyntaxError("ambiguous", f"the index of a {function} does not occur in it")
-        return series(function, body, index.text, first, last)
+        return apply(function, body, Name(index.text), first, last)
 
 
 def _is_number(node: Node) -> bool:
@@ -441,11 +433,6 @@ def _is_number(node: Node) -> bool:
     if isinstance(node, Apply) and node.function == "neg":
         node = node.arguments[0]
     return isinstance(node, Number)
-
-
-def _is_letter(token: Token) -> bool:
-    base = token.text.partition("_")[0]
-    return token.kind == "name" and (len(base) == 1 or base in GREEK)
 
 
 def _is_function(name: str) -> bool:

@@ -37,11 +37,6 @@ FUNCTIONS = {
     "choose": "binomial", "nCr": "binomial", "binom": "binomial", "P": "permutations", "perm": "permutations",
     "nPr": "permutations", "Fraction": "div", "Abs": "abs", "Min": "min", "Max": "max",
 }  # fmt: skip
-SERIES = {"sum": "sum", "prod": "product", "product": "product"}
-# Precedences: an operator binds tighter than all with a smaller number.
-SUM, PRODUCT, SIGN, POWER, POSTFIX = 10, 20, 25, 30, 40
-BRACKETS = {"(": ")", "[": "]", "{": "}", "⌊": "⌋", "⌈": "⌉"}
-RESERVED_WORDS = frozenset({"mod", "choose", "for", "if", "else", "and", "or", "in", "where"})
 FRACTIONS = {"frac": "div", "dfrac": "div", "tfrac": "div", "binom": "binomial", "dbinom": "binomial"}
 GREEK = frozenset(
     (

@@ -10,6 +10,7 @@ from engine.errors import ScaffoldError
 
 MAX_NESTING = 40
 MAX_NODES = 2000
+SERIES = frozenset({"sum", "product"})
 
 
 class FormulaSyntaxError(ScaffoldError, ValueError):
@@ -53,6 +54,7 @@ class Name:
 class Apply:
     """A function or an operator (``add``, ``mul``, ``div``, ``pow``, ``neg`` ...) and its arguments.
 
+    Those of ``sum`` and ``product`` are the body, the name of the index, its first and its last value (included).
     ``size``, ``depth``, the free ``names`` and all ``functions`` inside are computed when the node is made.
     """
 
@@ -64,45 +66,21 @@ class Apply:
     functions: frozenset[str] = field(compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Series:
-    """``sum`` or ``product`` of ``body`` for ``index`` from ``first`` to ``last``, both included."""
-
-    function: str
-    body: Node
-    index: str
-    first: Node
-    last: Node
-    size: int = field(compare=False)
-    depth: int = field(compare=False)
-    names: frozenset[str] = field(compare=False, repr=False)
-    functions: frozenset[str] = field(compare=False, repr=False)
-
-
-Node = Number | Name | Apply | Series
-
-
-def _measure(children: tuple[Node, ...]) -> tuple[int, int]:
-    size, depth = 1 + sum(child.size for child in children), 1 + max(child.depth for child in children)
-    if size > MAX_NODES or depth > MAX_NESTING:
-        raise FormulaSyntaxError("too_large", f"an expression has more than {MAX_NODES} parts or is too deep")
-    return size, depth
+Node = Number | Name | Apply
 
 
 def apply(function: str, *arguments: Node) -> Apply:
     """A node, its size and depth checked. Raises FormulaSyntaxError (``too_large``)."""
-    size, depth = _measure(arguments)
+    size = 1 + sum([argument.size for argument in arguments])
+    depth = 1 + max([argument.depth for argument in arguments])
+    if size > MAX_NODES or depth > MAX_NESTING:
+        raise FormulaSyntaxError("too_large", f"an expression has more than {MAX_NODES} parts or is too deep")
     names = _NO_NAMES.union(*[argument.names for argument in arguments])
+    if function in SERIES:
+        body, index, first, last = arguments
+        names = (body.names - index.names) | first.names | last.names
     functions = frozenset((function,)).union(*[argument.functions for argument in arguments])
     return Apply(function, arguments, size, depth, names, functions)
-
-
-def series(function: str, body: Node, index: str, first: Node, last: Node) -> Series:
-    """A sum or product node, its size and depth checked. Raises FormulaSyntaxError (``too_large``)."""
-    size, depth = _measure((body, first, last))
-    names = (body.names - {index}) | first.names | last.names
-    functions = body.functions | first.functions | last.functions
-    return Series(function, body, index, first, last, size, depth, names, functions)
 
 
 def join(function: str, left: Node, right: Node) -> Node:
@@ -120,8 +98,6 @@ def substitute(node: Node, replacements: Mapping[str, Node]) -> Node:
         return node
     if isinstance(node, Name):
         return replacements.get(node.name, node)
-    if isinstance(node, Series):
-        inner = {name: tree for name, tree in replacements.items() if name != node.index}
-        ends = (substitute(end, replacements) for end in (node.first, node.last))
-        return series(node.function, substitute(node.body, inner), node.index, *ends)
+    if node.function in SERIES:
+        replacements = {name: tree for name, tree in replacements.items() if Name(name) != node.arguments[1]}
     return apply(node.function, *(substitute(argument, replacements) for argument in node.arguments))

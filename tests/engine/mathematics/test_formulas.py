@@ -121,7 +121,6 @@ def test_products_without_a_sign_and_their_precedence():
     assert value("x^4y^3z^2", x=2, y=3, z=5) == 16 * 27 * 25
     assert value("2x + 3(a + b)", x=5, a=1, b=2) == 19
     assert value("n(n - 3)/2", n=12) == 54  # a product, although it looks like a call, because n is a variable
-    assert value(r"\frac{1}{2} m v^2", m=4, v=3) == 18
     assert value("2πr", r=1) == pytest.approx(6.283185307179586)
 
 

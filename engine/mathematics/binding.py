@@ -22,9 +22,6 @@ from engine.mathematics.rule import Rule
 _SPELLED: Mapping[str, Callable[[list[str]], str]] = {
     "pow": "".join,
     "mul": "".join,
-    "div": "over".join,
-    "add": "plus".join,
-    "neg": lambda parts: f"minus{parts[0]}",
     "log": lambda parts: "log" + "".join(reversed(parts)),
 }
 _POWERS = {"squared": "2", "cubed": "3"}
@@ -67,11 +64,8 @@ def bind_rule(rule: Rule, effect: str, causes: Sequence[str], variables: Collect
     left: Node | None = None
     if rule.left is not None and not binder.names_effect(rule.left, right):
         left = binder.bound(rule.left)
-    if left is not None and right == Name(effect):
-        right = left
-        left = None
     # "slope = ..." in the rule for slope_AB: a name without another meaning is a short name of the effect.
-    elif isinstance(left, Name) and left.name not in variables and left.name not in right.names:
+    if isinstance(left, Name) and left.name not in variables and left.name not in right.names:
         left = None
     names, called = right.names, right.functions
     if left is not None:
@@ -135,9 +129,7 @@ class _Binder:
         if name in CONSTANTS:
             return None
         variable = self._by_fold.get(folded(name))
-        if variable is not None and sum(folded(other) == folded(name) for other in self._written) == 1:
-            return variable
-        return self._effect if folded(name) == folded(self._effect) else None
+        return variable if sum(folded(other) == folded(name) for other in self._written) == 1 else None
 
     def bound(self, node: Node, local: frozenset[str] = frozenset()) -> Node:
         """A tree with the names of variables in it; those in ``local`` are indices of series."""
@@ -148,15 +140,10 @@ class _Binder:
         if node.function in SERIES:
             local |= node.arguments[1].names
             return apply(node.function, *[self.bound(argument, local) for argument in node.arguments])
-        return self._spelled_out(node, local) or self._bound_call(node, local)
+        return self._spelled_out(node) or self._bound_call(node, local)
 
-    def _spelled_out(self, node: Apply, local: frozenset[str]) -> Node | None:
-        """The cause whose name a term spells, if one of the names in the term has no meaning of its own."""
-        if not self._by_signature:
-            return None
-        names = _names_in(node) - local
-        if all(self._meaning(name) or name in CONSTANTS for name in names):
-            return None
+    def _spelled_out(self, node: Apply) -> Node | None:
+        """The cause whose name a term spells."""
         cause = self._by_signature.get(spelling(node) or "")
         return Name(cause) if cause is not None and self._spells(node, cause) else None
 

@@ -71,8 +71,10 @@ class Evaluator:
         if node.function in SERIES:
             return self._series(node)
         arguments = [self.value(argument) for argument in node.arguments]
-        if node.function in self.angle_functions and len(arguments) == 1:
-            self._guard_angle(node, arguments[0])
+        # sin(30) and sin(theta) with theta = 30 are refused, because many authors mean degrees
+        is_angle = node.function in self.angle_functions and len(node.names) <= 1
+        if is_angle and not isinstance(arguments[0], float) and not -6.2832 < arguments[0] < 6.2832:
+            fail("ambiguous_angle", f"{node.function} of more than a turn: degrees or radians?")
         return self.applied(node.function, arguments)
 
     def number(self, value: Any) -> Any:
@@ -82,10 +84,8 @@ class Evaluator:
     def applied(self, function: str, arguments: list[Any]) -> Any:
         """The value of a function."""
         bits = max(map(bits_of, arguments), default=0)
-        if bits > 64:  # a product costs its length; an operation with a gcd costs the square of it
-            exact = function in ("mul", "add", "neg", "abs")
-            plain = exact and not any(isinstance(argument, Fraction) for argument in arguments)
-            self._budget.charge(len(arguments) * (bits >> 8 if plain else bits * bits >> 16))
+        if bits > 64:  # the time of an operation with a gcd
+            self._budget.charge(len(arguments) * (bits * bits >> 16))
         if function not in OPERATIONS:
             fail("unknown_function", f"there is no function {function[:40]}")
         fewest, most, work = OPERATIONS[function]
@@ -104,12 +104,6 @@ class Evaluator:
         if self._values.get(name) is not None:
             return self.number(self._values[name])
         return self.constants[name] if name in self.constants else fail("unknown_name", f"{name} has no value")
-
-    def _guard_angle(self, node: Apply, value: Value) -> None:
-        """Refuse ``sin(30)`` and ``sin(theta)`` with theta = 30, because many authors mean degrees."""
-        turns = not isinstance(value, float) and not -6.2832 < value < 6.2832
-        if turns and len(node.names) <= 1:
-            fail("ambiguous_angle", f"{node.function} of more than a turn: degrees or radians?")
 
     def _series(self, node: Apply) -> Any:
         body, index, *ends = node.arguments

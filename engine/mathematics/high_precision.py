@@ -19,12 +19,15 @@ from engine.mathematics.values import WorkBudget, fail
 
 CONSTANTS = frozenset({"pi", "e", "i", "inf"})
 _MAX_BITS = 40_000
-_MAX_FACTORIAL = 5000
-_MAX_ANGLE_BITS = 500
 _MAX_ROOT = 1000
 _ANGLES = Evaluator.angle_functions
 _GROWING = frozenset({"exp", "sinh", "cosh", "tanh"})
-_COUNTING = frozenset({"factorial", "binomial", "permutations"})
+_LARGEST = {
+    **dict.fromkeys(("factorial", "binomial", "permutations"), 5000),
+    **dict.fromkeys(_GROWING, _MAX_BITS),
+    **dict.fromkeys(_ANGLES, 2**500),
+}
+"""The largest arguments of functions."""
 _OF_CONTEXT = (*_ANGLES, *_GROWING, "asin", "acos", "atan", "factorial", "binomial")
 """Functions that have the same name in mpmath."""
 
@@ -51,7 +54,6 @@ class HighPrecision(Evaluator):
             "neg": lambda value: -value,
             "mul": lambda first, *others: math.prod(others, start=first),
             "div": lambda top, bottom: top / bottom,
-            "mod": lambda left, right: self._real(left) % self._real(right),
             "pow": self._power,
             "root": self._root,
             "sqrt": lambda value: self._root(value, 2),
@@ -89,14 +91,9 @@ class HighPrecision(Evaluator):
         work = self._functions.get(function)
         if work is None:
             fail("unknown_function", f"{function[:40]} is not evaluated here")
-        first, context = arguments[0], self.context
-        if function in _COUNTING and any(abs(value) > _MAX_FACTORIAL for value in arguments):
-            fail("too_large", "too large a factorial")
-        if function in _GROWING and abs(first) > _MAX_BITS:
-            fail("too_large", "too large an exponent")
-        if function in _ANGLES and first and context.mag(first) > _MAX_ANGLE_BITS:
-            fail("too_large", "too large an angle")
-        value = work(*arguments)
+        if function in _LARGEST and any(abs(argument) > _LARGEST[function] for argument in arguments):
+            fail("too_large", f"too large an argument of {function}")
+        value, context = work(*arguments), self.context
         if context.isnan(value):
             fail("domain", "not a number")
         if value and not context.isinf(value) and abs(context.mag(value)) > _MAX_BITS:

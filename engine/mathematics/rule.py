@@ -70,13 +70,7 @@ def _rule(text: str, effect: str, only_cause: str) -> Rule:
     if local:
         # Substitute twice, because a clause may use a name that a later clause defines.
         sides = [substitute(substitute(side, local), local) for side in sides]
-    left, right = (sides[0], _informative_side(sides[1:])) if len(sides) > 1 else (None, sides[0])
-    return Rule(left, right)
-
-
-def _informative_side(sides: Sequence[Node]) -> Node:
-    """The last side with variables (``pi*r^2`` in ``area = pi*r^2 = 3.14*9``), else the last side."""
-    return next((side for side in reversed(sides) if side.names - {"pi", "e"}), sides[-1])
+    return Rule(sides[0], sides[1]) if len(sides) > 1 else Rule(None, sides[0])
 
 
 def _split_equation(text: str) -> tuple[str, str, str]:
@@ -106,10 +100,9 @@ _PHRASES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (rf"numerator of (.+?){_LOWEST}", "numerator<0>"),
         (rf"denominator of (.+?){_LOWEST}", "denominator<0>"),
         (r"(.+?) (?:in|to) (?:its |the )?(?:simplest|lowest|reduced) (?:form|terms)", "<0>"),
-        (r"(.+?) (?:divided by|over) (.+)", "(<0> / <1>)"),
     )
 )  # fmt: skip
-_PHRASE_WORDS = re.compile(r"\b(?:of|divided|over|form|terms)\b", re.IGNORECASE)
+_PHRASE_WORDS = re.compile(r"\b(?:of|form|terms)\b", re.IGNORECASE)
 
 
 def _phrase(text: str, only_cause: str, depth: int = 0) -> str:
@@ -122,8 +115,5 @@ def _phrase(text: str, only_cause: str, depth: int = 0) -> str:
     for pattern, template in _PHRASES:
         match = pattern.fullmatch(text)
         if match:
-            for index, group in enumerate(match.groups()):
-                operand = f"({_phrase(group, only_cause, depth + 1)})"
-                template = template.replace(f"<{index}>", operand)
-            return template
+            return template.replace("<0>", f"({_phrase(match[1], only_cause, depth + 1)})")
     return text

@@ -91,23 +91,21 @@ def compile_scaffold(scaffold: Scaffold) -> Program:
     return Program(scaffold, rules, tuple(failures), knowns)
 
 
-def execute(scaffold: Scaffold, interventions: Mapping[str, Value] | None = None) -> Execution:
-    """Compute the values of a scaffold's variables.
-
-    Args:
-        scaffold: the scaffold.
-        interventions: values set by do(); the rules of these variables are ignored.
-
-    Returns:
-        the values and the failures. The work (``WorkBudget``) is bounded. No content of a scaffold raises an exception.
-    """
-    return run(compile_scaffold(scaffold), interventions)
+def execute(scaffold: Scaffold) -> Execution:
+    """Compute the values of a scaffold's variables. The work is bounded, and no scaffold raises an exception."""
+    return run(compile_scaffold(scaffold))
 
 
 def run(
     program: Program, interventions: Mapping[str, Value] | None = None, budget: WorkBudget | None = None
 ) -> Execution:
-    """As ``execute``, for compiled rules and with a budget that several runs may share."""
+    """As ``execute``, for compiled rules.
+
+    Args:
+        program: the rules.
+        interventions: values set by do(); the rules of these variables are ignored.
+        budget: the work, which several runs may share.
+    """
     return _Run(program, interventions or {}, budget or WorkBudget()).execution()
 
 
@@ -126,22 +124,22 @@ class _Run:
 
     def execution(self) -> Execution:
         program, target = self._program, self._program.scaffold.target_variable
-        rules = {index: rule for index, rule in program.rules.items() if rule.effect not in self._fixed}
-        reads = {index: (rule.effect, rule.reads) for index, rule in rules.items()}
-        for index in work_through(reads, self._given, lambda index: self._apply(index, rules[index])):
-            lacking = ", ".join(sorted(name for name in rules[index].reads if name not in self._values))
-            text = program.scaffold.causal_graph[index].rule
-            self._fail(rules[index].effect, text, "missing_input", f"no value for {lacking[:200]}")
-        rests_on = reached(target, lambda name: self._reads.get(name, ()))
+        rules = program.rules
+        reads = {index: (rule.effect, rule.reads) for index, rule in rules.items() if rule.effect not in self._fixed}
+        for index in work_through(reads, self._given, self._apply):
+            lacking = ", ".join(sorted(rules[index].reads - self._values.keys()))
+            self._fail(index, "missing_input", f"no value for {lacking[:200]}")
+        rests_on = reached(target, self._reads)
         value = self._values.get(target)
         sound = target in self._reads and not (rests_on | {target}) & self._contradicted
         if sound and not rests_on & self._given:
             sound = False
             text = "; ".join(edge.rule for edge in program.scaffold.causal_graph if edge.effect == target)
-            self._fail(target, text, "rests_on_no_known", "no known takes part in the target's value")
+            message = "no known takes part in the target's value"
+            self._failures.append(RuleFailure(target, text, "rests_on_no_known", message))
         answer = format_value(value) if sound and value is not None else None
         if sound and answer is None:
-            self._fail(target, "", "too_large", "the target's value is too long to be written")
+            self._failures.append(RuleFailure(target, "", "too_large", "the target's value is too long to be written"))
         return Execution(
             values=self._values,
             order=tuple(self._values)[len(self._given) :],
@@ -152,13 +150,13 @@ class _Run:
             program=program,
         )
 
-    def _apply(self, index: int, rule: BoundRule) -> bool:
+    def _apply(self, index: int) -> bool:
         """Apply a rule; return whether its effect got a new value."""
-        text = self._program.scaffold.causal_graph[index].rule
+        rule = self._program.rules[index]
         try:
             value = self._value(rule)
         except FormulaValueError as error:
-            self._fail(rule.effect, text, error.kind, error.what)
+            self._fail(index, error.kind, error.what)
             return False
         is_new = rule.effect not in self._values
         earlier = self._values.setdefault(rule.effect, value)
@@ -166,7 +164,7 @@ class _Run:
             self._reads.setdefault(rule.effect, rule.reads)  # of a known that a rule confirms, too
         else:
             self._contradicted.add(rule.effect)
-            self._fail(rule.effect, text, "conflict", f"{format_value(value)} here, {format_value(earlier)} elsewhere")
+            self._fail(index, "conflict", f"{format_value(value)} here, {format_value(earlier)} elsewhere")
         return is_new
 
     def _value(self, rule: BoundRule) -> Value:
@@ -181,5 +179,6 @@ class _Run:
         values = {name: self._values[name] for name in rule.reads}
         return solve(rule.left, rule.right, rule.effect, values, self._budget)
 
-    def _fail(self, effect: str, rule: str, kind: str, message: str) -> None:
-        self._failures.append(RuleFailure(effect, rule, kind, message))
+    def _fail(self, index: int, kind: str, message: str) -> None:
+        edge = self._program.scaffold.causal_graph[index]
+        self._failures.append(RuleFailure(edge.effect, edge.rule, kind, message))

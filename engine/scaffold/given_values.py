@@ -20,9 +20,7 @@ from engine.records import Scaffold
 
 _MAX_TEXT = 200
 _RATIONAL_DIGITS = 15
-_RATIONAL_DENOMINATOR = 1000
 
-_UNITS = re.compile(r"(?P<number>.*?\S)\s+(?:square |cubic )?units?", re.IGNORECASE)
 _DEGREES = read_unit("deg")
 _CONVERTS = re.compile(r"radians|deg2rad|180|°|\bdeg", re.IGNORECASE)
 
@@ -73,8 +71,6 @@ def read_known(written: Any) -> Known | None:
 @lru_cache(maxsize=1024)  # the scaffolds of a group have many knowns in common
 def _read_text(text: str) -> Known | None:
     cleaned = clean(text)
-    counted = _UNITS.fullmatch(cleaned)
-    cleaned = counted["number"] if counted else cleaned
     quantity = read_quantity(cleaned)
     if quantity is None or quantity.number is None:
         known = _constant_expression(text.strip("$ "))
@@ -86,10 +82,8 @@ def _read_text(text: str) -> Known | None:
 def _decimal(number: float) -> Value:
     """The exact decimal or fraction of a JSON float; the float itself if there is none."""
     text = repr(number)
-    if len(text.partition("e")[0].strip("-0.").replace(".", "")) < _RATIONAL_DIGITS:
-        return canonical(Fraction(text))
-    near = Fraction(number).limit_denominator(_RATIONAL_DENOMINATOR)
-    return canonical(near) if float(near) == number else number
+    is_decimal = len(text.partition("e")[0].strip("-0.").replace(".", "")) < _RATIONAL_DIGITS
+    return canonical(Fraction(text)) if is_decimal else number
 
 
 def _constant_expression(text: str, unit: Powers = ()) -> Known | None:

@@ -9,12 +9,12 @@ from graphlib import CycleError, TopologicalSorter
 from engine.records import Scaffold
 
 
-def reached(start: str, following: Callable[[str], Iterable[str]]) -> frozenset[str]:
+def reached(start: str, following: Mapping[str, Iterable[str]]) -> frozenset[str]:
     """The names that follow from one in one step or more; the first is among them only if it follows from itself."""
     names: set[str] = set()
     stack = [start]
     while stack:
-        new = set(following(stack.pop())) - names
+        new = set(following.get(stack.pop(), ())) - names
         names |= new
         stack += new
     return frozenset(names)

@@ -37,7 +37,7 @@ def intervene(scaffold: Scaffold, execution: Execution) -> float | None:
     budget = WorkBudget(units=_UNITS)
     scores = []
     for known in list(execution.program.knowns)[:MAX_KNOWNS]:
-        descendants = reached(known, lambda name: children.get(name, ()))
+        descendants = reached(known, children)
         effects = frozenset(execution.order) - {known}
         scores.append(_score(execution, known, descendants & effects, effects, budget))
     measured = [score for score in scores if score is not None]

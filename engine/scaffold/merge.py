@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,10 +66,10 @@ def merge_scaffolds(
     knowns, conflicts = _merged_knowns(scaffolds, needed)
     chosen: list[CausalEdge] = []
     for effect in (effect for effect in groups if effect in needed):
-        candidates = _readable(_classes(groups[effect]))
+        candidates = _distinct(groups[effect])
         if len(candidates) > 1:
-            conflicts.append(_conflict(effect, [group[0].edge.rule for group in candidates]))
-        chosen.append(candidates[0][0].edge)
+            conflicts.append(_conflict(effect, [candidate.edge.rule for candidate in candidates]))
+        chosen.append(candidates[0].edge)
     if conflicts:
         return conflicts
     merged = _assembled(scaffolds, knowns, _in_order(chosen, knowns))
@@ -111,15 +111,13 @@ def _value(execution: Execution, edge: CausalEdge) -> Value | None:
     return None if failed else execution.values.get(edge.effect)
 
 
-def _classes(alternatives: Iterable[_Alternative]) -> list[list[_Alternative]]:
-    """Groups of equivalent rules, in the order of their first appearance."""
-    classes: list[list[_Alternative]] = []
+def _distinct(alternatives: Iterable[_Alternative]) -> list[_Alternative]:
+    """The first of each group of equivalent rules: those that can be parsed, or all if none can."""
+    distinct: list[_Alternative] = []
     for alternative in alternatives:
-        group = next((group for group in classes if _equivalent(group[0], alternative)), None)
-        if group is None:
-            classes.append(group := [])
-        group.append(alternative)
-    return classes
+        if not any(_equivalent(earlier, alternative) for earlier in distinct):
+            distinct.append(alternative)
+    return [alternative for alternative in distinct if alternative.rule is not None] or distinct
 
 
 def _equivalent(left: _Alternative, right: _Alternative) -> bool:
@@ -138,28 +136,12 @@ def _written(edge: CausalEdge) -> str:
     return "".join(edge.rule.split()).removeprefix("".join(edge.effect.split()) + "=")
 
 
-def _readable(classes: list[list[_Alternative]]) -> list[list[_Alternative]]:
-    """The classes of rules that can be parsed, or all if none can; each with its best rule first."""
-    readable = [group for group in classes if group[0].rule is not None]
-    return [sorted(group, key=_flaws) for group in readable or classes]
-
-
-def _flaws(item: _Alternative) -> tuple[bool, int]:
-    """A sort key: rules with a value first, then those whose used variables differ least from their causes."""
-    if item.rule is None:
-        return True, 0
-    used = item.rule.reads | item.rule.unknown
-    return item.value is None, len(used ^ set(item.edge.cause))
-
-
 def _needed(target: str, groups: Mapping[str, Sequence[_Alternative]]) -> set[str]:
     """The target and everything that it may depend on in any of the scaffolds."""
-
-    def causes(effect: str) -> Iterator[str]:
-        for item in groups.get(effect, ()):
-            yield from item.edge.cause
-            yield from item.rule.reads if item.rule else ()
-
+    causes: dict[str, set[str]] = defaultdict(set)
+    for effect, alternatives in groups.items():
+        for item in alternatives:
+            causes[effect].update(item.edge.cause, item.rule.reads if item.rule else ())
     return {target, *reached(target, causes)}
 
 
@@ -205,9 +187,8 @@ def _in_order(edges: list[CausalEdge], knowns: Mapping[str, Any]) -> list[Causal
 
 def _assembled(scaffolds: Sequence[Scaffold], knowns: Mapping[str, Any], edges: Sequence[CausalEdge]) -> Scaffold:
     target = scaffolds[0].target_variable
-    by_effect = {edge.effect: edge for edge in edges}
     # the chosen rules may need fewer variables than all alternatives
-    kept = {target, *reached(target, lambda effect: by_effect[effect].cause if effect in by_effect else ())}
+    kept = {target, *reached(target, {edge.effect: edge.cause for edge in edges})}
     rules = [edge for edge in edges if edge.effect in kept]
     causes = {cause for edge in rules for cause in edge.cause}
     step_ids = {edge.effect: f"step{number}" for number, edge in enumerate(rules, start=1)}

@@ -72,7 +72,6 @@ _CHARACTERS = str.maketrans({
 })  # fmt: skip
 _DIGITS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 _SUPERSCRIPTS = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+")
-_MODULES = re.compile(r"\b(?:math|np|numpy|sympy|sp|cmath)\.(?=[A-Za-z])")
 
 
 def _token_pattern(name: str, subscript: str) -> re.Pattern[str]:
@@ -139,7 +138,7 @@ def _one_spelling(text: str) -> str:
         raise FormulaSyntaxError("ambiguous", "dot and cross together are products of vectors")
     if not text.isascii():
         text = _SUPERSCRIPTS.sub(lambda run: f"^({run[0].translate(_DIGITS)})", text).translate(_CHARACTERS)
-    return _MODULES.sub("", text).strip().rstrip(".;")
+    return text.strip().rstrip(".;")
 
 
 def _tokens_of(kind: str, text: str, spaced: bool, dialect: Dialect) -> Iterator[Token]:

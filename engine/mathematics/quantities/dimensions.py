@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
+from graphlib import CycleError, TopologicalSorter
 
 from engine.mathematics.evaluation import CONSTANTS, exact_value
 from engine.mathematics.parsing.tree import Apply, FormulaSyntaxError, Name, Node, Number
@@ -18,8 +19,7 @@ from engine.records import Scaffold
 Dimension = Mapping[str, Fraction]
 
 _PURE: Dimension = {}
-_KEEP = frozenset({"neg", "abs", "floor", "ceil", "round"})
-_SAME = frozenset({"add", "sub", "mod", "min", "max", "gcd", "lcm", "atan2"})
+_SAME = frozenset({"neg", "abs", "floor", "ceil", "add", "mod", "min", "max", "gcd", "lcm"})
 _PURE_ONLY = frozenset(
     "sin cos tan cot sec csc asin acos atan sinh cosh tanh exp ln log log2 log10 factorial binomial "
     "permutations".split()
@@ -39,10 +39,10 @@ class DimensionMismatchError(ValueError):
 def dimension_checks(
     scaffold: Scaffold, known: Mapping[str, Dimension | None], stated: Dimension | None
 ) -> dict[str, bool]:
-    """Check each rule's dimensions, in an order in which causes come before effects.
+    """Check each rule's dimensions, in an order in which causes come before effects. A cyclic graph has no checks.
 
     Args:
-        scaffold: an acyclic scaffold.
+        scaffold: the scaffold.
         known: the knowns' dimensions; None where a known's unit cannot be read.
         stated: the dimension of the stated answer; None where there is none.
 
@@ -54,25 +54,24 @@ def dimension_checks(
         return {}
     dimensions: dict[str, Dimension | None] = dict(known)
     checks: dict[str, bool] = {}
-    waiting = {edge.effect: edge for edge in scaffold.causal_graph}
-    for _ in range(len(waiting)):
-        ready = [name for name, edge in waiting.items() if not any(cause in waiting for cause in edge.cause)]
-        if not ready:
-            break
-        for name in ready:
-            edge = waiting.pop(name)
-            dimension = None
-            try:
-                rule = parse_rule(edge.rule, edge.effect, edge.cause)
-                if rule.left in (None, Name(name)):  # no analysis of equations that must be solved
-                    dimension = dimension_of_tree(rule.right, dimensions.get)
-            except FormulaSyntaxError:
-                pass
-            except DimensionMismatchError:
-                checks[name] = False
-            dimensions[name] = dimension
-            if dimension is not None:
-                checks[name] = True
+    edges = {edge.effect: edge for edge in scaffold.causal_graph}
+    try:
+        order = list(TopologicalSorter({name: edge.cause for name, edge in edges.items()}).static_order())
+    except CycleError:
+        return {}
+    for edge in (edges[name] for name in order if name in edges):
+        dimension = None
+        try:
+            rule = parse_rule(edge.rule, edge.effect, edge.cause)
+            if rule.left in (None, Name(edge.effect)):  # no analysis of equations that must be solved
+                dimension = dimension_of_tree(rule.right, dimensions.get)
+        except FormulaSyntaxError:
+            pass
+        except DimensionMismatchError:
+            checks[edge.effect] = False
+        dimensions[edge.effect] = dimension
+        if dimension is not None:
+            checks[edge.effect] = True
     target = dimensions.get(scaffold.target_variable)
     if target is not None and stated is not None:
         checks["target"] = _clean(target) == _clean(stated)
@@ -106,11 +105,8 @@ def is_pure_constant(value: Fraction) -> bool:
 
 def _of_application(tree: Apply, parts: list[Dimension | None]) -> Dimension | None:
     name = tree.function
-    if name in _KEEP:
-        return parts[0]
     if name in _SAME:
-        common = _same(parts)
-        return _PURE if name == "atan2" else common
+        return _same(parts)
     if name in _PURE_ONLY:
         _same([*parts, _PURE])
         return _PURE

@@ -88,7 +88,6 @@ def evaluation_kind(text, **names):
         ("6 ÷ 4 × 2", 3),
         ("√16 + √(9)", 7),
         ("⌊7/2⌋", 3),
-        ("math.sqrt(49)", 7),
         ("Fraction(3, 4)", Fraction(3, 4)),
     ],
 )
@@ -355,7 +354,7 @@ def test_forms_of_a_rule():
     assert parse_rule("y = x + 1", "y").left == Name("y")
     assert parse_rule("x + 1", "y").left is None
     assert parse_rule("area = pi*r^2 = 3.14*9 = 28.26", "area").right == parse_expression("pi*r^2")
-    assert parse_rule("x = 2*3 = 6", "x").right == parse_expression("6")
+    assert parse_rule("x = 2*3 = 6", "x").right == parse_expression("2*3")
     assert parse_rule("  $y = 2x$. ", "y").right == parse_expression("2x")
     assert parse_rule("2^n - 1 == total", "n").left == parse_expression("2^n - 1")
 
@@ -368,7 +367,6 @@ def test_forms_of_a_rule():
         ("numerator + denominator of r", "numerator(r) + denominator(r)"),
         ("sum of the numerator and denominator of r", "numerator(r) + denominator(r)"),
         ("|r| in simplest form", "|r|"),
-        ("a divided by b", "a / b"),
         ("sqrt(s * (s - a)), where s = (a + b) / 2", "sqrt((a + b) / 2 * ((a + b) / 2 - a))"),
     ],
 )

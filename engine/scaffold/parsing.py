@@ -172,8 +172,8 @@ def _edge(item: Any, repairs: RepairLog) -> CausalEdge | None:
     if not effect:
         repairs.note("dropped_rule")
         return None
-    causes = [_name(cause) for cause in _listed(item.get("cause"), repairs, "scalar_cause")]
-    return CausalEdge(cause=[name for name in causes if name], effect=effect, rule=_text(item.get("rule")))
+    causes = filter(None, map(_name, _listed(item.get("cause"), repairs, "scalar_cause")))
+    return CausalEdge(cause=list(causes), effect=effect, rule=_text(item.get("rule")))
 
 
 def _listed(value: Any, repairs: RepairLog, code: str) -> list[Any]:

@@ -71,15 +71,15 @@ Node = Number | Name | Apply
 
 def apply(function: str, *arguments: Node) -> Apply:
     """A node, its size and depth checked. Raises FormulaSyntaxError (``too_large``)."""
-    size = 1 + sum([argument.size for argument in arguments])
-    depth = 1 + max([argument.depth for argument in arguments])
+    size, depth, names, functions = 1, 1, _NO_NAMES, frozenset((function,))
+    for argument in arguments:
+        size, depth = size + argument.size, max(depth, 1 + argument.depth)
+        names, functions = names | argument.names, functions | argument.functions
     if size > MAX_NODES or depth > MAX_NESTING:
         raise FormulaSyntaxError("too_large", f"an expression has more than {MAX_NODES} parts or is too deep")
-    names = _NO_NAMES.union(*[argument.names for argument in arguments])
     if function in SERIES:
         body, index, first, last = arguments
         names = (body.names - index.names) | first.names | last.names
-    functions = frozenset((function,)).union(*[argument.functions for argument in arguments])
     return Apply(function, arguments, size, depth, names, functions)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from operator import itemgetter
 
 from engine.mathematics.quantities.unit_table import unit_named
 
@@ -71,11 +72,11 @@ def read_unit(text: str) -> Powers | None:
     try:
         tokens = _tokens(_one_spelling(text))
         powers = _product(tokens)
-        if tokens or any(abs(power) > _MAX_POWER for power in powers.values()):
-            return None
     except UnknownUnitError:
         return None
-    return tuple(sorted((name, power) for name, power in powers.items() if power)) if powers else None
+    if tokens or not powers or max(map(abs, powers.values())) > _MAX_POWER:
+        return None
+    return tuple(sorted(filter(itemgetter(1), powers.items())))
 
 
 def _one_spelling(text: str) -> str:

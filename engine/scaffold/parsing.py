@@ -74,6 +74,8 @@ def parse_scaffold(text: str) -> ParsedScaffold:
     around = text[: candidate.start] + "\n" + text[candidate.end :]
     if "```" in around:
         repairs.note("code_fence")
+    elif around.strip():
+        repairs.note("prose_around")
     parsed = _from_plain(candidate.value, repairs)
     return parsed if parsed.stated_answer else replace(parsed, stated_answer=read_answer(around))
 

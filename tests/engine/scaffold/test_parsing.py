@@ -37,8 +37,8 @@ def test_json_needs_no_repair():
     ("text", "repairs"),
     [
         (f"```json\n{TEXT}\n```", ["code_fence"]),
-        (f"Here it is:\n{TEXT}\nDone.", []),
-        (f"Let S = {{1, 2, ..., n and {{x}}. {TEXT}", []),
+        (f"Here it is:\n{TEXT}\nDone.", ["prose_around"]),
+        (f"Let S = {{1, 2, ..., n and {{x}}. {TEXT}", ["prose_around"]),
         (f"<think>maybe {TEXT.replace('+ 1', '+ 7')}</think>{TEXT}", ["thinking"]),
         (TEXT.replace('"y = x + 1"}]', '"y = x + 1",},]'), ["trailing_commas"]),
         (TEXT.replace('"knowns"', "// don't worry\n/* } */ \"knowns\""), ["comments"]),

@@ -111,7 +111,7 @@ def matching(world: World, problems: int) -> tuple[float, float]:
     matcher = ExperienceMatcher(experiences)
     right, wrong, among = [], [], []
     for number in range(10**6, 10**6 + 100):
-        scores = matcher.similarities(world.text(number))
+        scores = [sum(cosines) for cosines in matcher.cosines(world.text(number))]
         is_own = [n % world.families == number % world.families for n in range(problems)]
         right += [score for score, own in zip(scores, is_own, strict=True) if own]
         wrong += [score for score, own in zip(scores, is_own, strict=True) if not own]

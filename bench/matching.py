@@ -29,7 +29,7 @@ Ranking = Callable[[Sequence[str], str], list[float]]
 
 def by_words(sources: Sequence[str], text: str) -> list[float]:
     """As runs match: cosine of weighted words."""
-    return _matcher(tuple(sources)).similarities(text)
+    return [sum(cosines) for cosines in _matcher(tuple(sources)).cosines(text)]
 
 
 _MATCHERS: dict[tuple[str, ...], ExperienceMatcher] = {}

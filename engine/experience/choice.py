@@ -4,69 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
-from engine.experience.events import PROMPT_BUDGET
-from engine.experience.similarity import (
-    ExperienceMatcher,
-    KeptMatcher,
-    NearestTexts,
-    ProblemKinds,
-    text_of_case,
-)
+from engine.experience.events import PROMPT_BUDGET, ChoiceRecord
+from engine.experience.similarity import LIKE_IT, CaseMatcher, ExperienceMatcher, KeptMatcher, ProblemKinds
 from engine.experience.state import LibraryState, comes_from
 from engine.records import Experience, Problem
 
 
-class ExperienceChoice(Protocol):
-    """Chooses experiences. The same problem and library give the same choice, so that a run can be resumed."""
-
-    def choose(self, problem: Problem, experiences: Sequence[Experience]) -> Sequence[Experience]:
-        """The experiences of a prompt, in the order in which they stand there."""
-        ...
-
-
-@dataclass(frozen=True)
-class WholeLibrary:
-    """All lessons in the order of the library; of a library above the budget, the most similar to the problem."""
-
-    budget: int = PROMPT_BUDGET
-
-    def choose(self, problem: Problem, experiences: Sequence[Experience]) -> Sequence[Experience]:
-        """The experiences of a prompt."""
-        lessons = lessons_of(experiences)
-        if len(lessons) <= self.budget:
-            return lessons
-        similar = ExperienceMatcher(lessons).most_similar(problem.text, self.budget, share=0)
-        chosen = {lesson.id for lesson in similar}
-        return [lesson for lesson in lessons if lesson.id in chosen]
-
-
 @dataclass
 class BySimilarity:
-    """The lessons that are the most similar to the problem, in the order of the library.
+    """Chooses the lessons that are the most similar to a problem; they stand in the order of the library.
 
-    So prompts with the same lessons are equal. Those that come from problems of another kind are left out (see
-    :meth:`ExperienceMatcher.most_similar`).
+    So prompts with the same lessons are equal. The same problem and library give the same choice, so that a run can be
+    resumed. Lessons that come from problems of another kind are left out (see :meth:`ExperienceMatcher.most_similar`).
 
     Args:
         count: the largest number.
+        share: how similar the problem of a lesson has to be, as a share of the most similar one; 0: no lesson is left
+            out for its kind, so that a library of at most ``count`` lessons is chosen whole.
         on_trial: choose what the problem can measure: leave out those that were learned from the problem itself,
             except pinned ones. They are the most similar, and the problem does not measure them (see
             :mod:`engine.experience.trial`).
         kinds: the problems of the run, on trial: leave out those that come from problems of another kind too.
     """
 
-    count: int
+    count: int = PROMPT_BUDGET
+    share: float = LIKE_IT
     on_trial: bool = False
     kinds: ProblemKinds | None = None
     _matcher: KeptMatcher[ExperienceMatcher] = field(default_factory=lambda: KeptMatcher(ExperienceMatcher), repr=False)
 
-    def choose(self, problem: Problem, experiences: Sequence[Experience]) -> Sequence[Experience]:
-        """The experiences of a prompt."""
+    def choose(self, problem: Problem, experiences: Sequence[Experience]) -> list[Experience]:
+        """The lessons of a prompt, among the experiences of a library."""
         lessons = lessons_of(experiences)
+        if not self.share and len(lessons) <= self.count:
+            return lessons
         without = {lesson.id for lesson in lessons if self.on_trial and not self._can_measure(problem, lesson)}
-        similar = self._matcher.of(lessons).most_similar(problem.text, self.count, without=without)
+        similar = self._matcher.of(lessons).most_similar(problem.text, self.count, without=without, share=self.share)
         chosen = {lesson.id for lesson in similar}
         return [lesson for lesson in lessons if lesson.id in chosen]
 
@@ -81,7 +55,7 @@ class BySimilarity:
 
 @dataclass
 class SimilarCases:
-    """The cases of the problems that are the most similar to the problem, the most similar one last.
+    """Chooses the cases of the problems that are the most similar to a problem; the most similar one stands last.
 
     A case of the problem itself, which has its answer, is never chosen.
 
@@ -93,17 +67,12 @@ class SimilarCases:
 
     count: int
     kinds: ProblemKinds | None = None
-    _nearest: KeptMatcher[NearestTexts[Experience]] = field(
-        default_factory=lambda: KeptMatcher(lambda cases: NearestTexts(cases, text_of_case)), repr=False
-    )
+    _nearest: KeptMatcher[CaseMatcher] = field(default_factory=lambda: KeptMatcher(CaseMatcher), repr=False)
 
-    def choose(self, problem: Problem, experiences: Sequence[Experience]) -> Sequence[Experience]:
-        """The cases of a prompt."""
+    def choose(self, problem: Problem, experiences: Sequence[Experience]) -> list[Experience]:
+        """The cases of a prompt, among the experiences of a library."""
         cases = [experience for experience in experiences if experience.kind == "case"]
-        nearest = self._nearest.of(cases).most_similar(
-            problem.text, self.count, without=lambda case: comes_from(case, problem)
-        )
-        kinds = self.kinds
+        nearest, kinds = self._nearest.of(cases).most_similar(problem, self.count), self.kinds
         return [case for case in nearest[::-1] if kinds is None or kinds.likeness_of(problem.text, case) > 0]
 
 
@@ -129,14 +98,12 @@ class LearnedExperiences:
     """
 
     def __init__(self, state: LibraryState, *, without_own: bool = False) -> None:
-        record, self._experiences, self._without_own = state.choice, state.helpful, without_own
-        count = PROMPT_BUDGET if record is None else record.k
-        chooses_all = record is None or record.select == "all" or len(lessons_of(self._experiences)) <= count
-        self._lessons: ExperienceChoice = WholeLibrary(count) if chooses_all else BySimilarity(count)
-        cases = 0 if record is None else record.cases
-        self._cases = SimilarCases(cases)
-        how = [] if chooses_all else [f"at most {count} by text"]
-        how += [f"at most {cases} cases"] if cases else []
+        record, self._experiences, self._without_own = state.choice or ChoiceRecord(), state.helpful, without_own
+        chooses_all = record.select == "all" or len(lessons_of(self._experiences)) <= record.k
+        self._lessons = BySimilarity(record.k, share=0 if chooses_all else LIKE_IT)
+        self._cases = SimilarCases(record.cases)
+        how = [] if chooses_all else [f"at most {record.k} by text"]
+        how += [f"at most {record.cases} cases"] if record.cases else []
         self.contents = [experience.content for experience in self._experiences] + how
         """What determines the prompts: the texts, and how they are chosen."""
 

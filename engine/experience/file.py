@@ -8,43 +8,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from engine.errors import InputError
 from engine.experience.state import LibraryState, number_of
-from engine.experience.text_checks import category_slug, check_case, check_instruction, check_text
+from engine.experience.text_checks import category_slug, check_text
 from engine.records import Experience
 
-_MAX_BYTES = 16 << 20
+_EXPERIENCES = TypeAdapter(tuple[Experience, ...])
 _ID = re.compile(r"[A-Za-z0-9_]{1,16}-\d{1,9}")
 _FIX = "Correct the entry, or delete it from the file."
 
 
-class LibraryRenderer:
-    """The content of the file for the states of one library: an array of the experiences, oldest first.
-
-    Equal states give equal bytes. Only new and changed experiences are written anew.
-    """
-
-    def __init__(self) -> None:
-        self._texts: dict[str, tuple[Experience, Experience, bytes]] = {}
-        self._last: tuple[LibraryState | None, bytes] = (None, b"")
-
-    def render(self, state: LibraryState) -> bytes:
-        """The content of the file."""
-        last, rendered = self._last
-        if last is not state:
-            content = b",\n".join(self._text(state, text) for text in state.texts)
-            rendered = b"[\n" + content + b"\n]\n" if content else b"[]\n"
-            self._last = state, rendered
-        return rendered
-
-    def _text(self, state: LibraryState, one: Experience) -> bytes:
-        shown, known = state.with_uses(one), self._texts.get(one.id)
-        if known is None or known[0] is not one or (known[1].uses, known[1].trial) != (shown.uses, shown.trial):
-            lines = shown.model_dump_json(indent=2).encode().replace(b"\n", b"\n  ")
-            known = self._texts[one.id] = (one, shown, b"  " + lines)
-        return known[2]
+def file_content(state: LibraryState) -> bytes:
+    """The content of the file for a state: an array of the experiences, oldest first. Equal states give equal bytes."""
+    return _EXPERIENCES.dump_json(state.experiences, indent=2) + b"\n"
 
 
 def as_library(entries: Sequence[Experience], state: LibraryState, prefix: str, at: str) -> list[Experience]:
@@ -88,11 +66,9 @@ def parse_library(content: bytes, path: Path) -> list[Experience]:
     Raises:
         InputError: with the place, the reason and a fix.
     """
-    if len(content) > _MAX_BYTES:
-        raise InputError(f"{path} has {len(content)} bytes; a library file has at most {_MAX_BYTES}")
     try:
         raw = json.loads(content.decode("utf-8-sig"))
-    except (ValueError, RecursionError) as error:  # UnicodeDecodeError is a ValueError
+    except ValueError as error:  # also of bytes that are no UTF-8
         log = path.with_suffix(".ops.jsonl")
         again = f" Or delete {path.name}: it is written again as {log.name} has it."
         fix = f"Correct it.{again if log.is_file() else ''}"
@@ -114,13 +90,12 @@ def _entry(raw: Any, place: int, path: Path) -> Experience | None:
         fields["category"] = category_slug(str(fields["category"]))
     if "source_problem" in fields:
         fields["source_problem"] = str(fields["source_problem"])
-    check = {"case": check_case, "instruction": check_instruction}.get(str(fields.get("kind")), check_text)
-    if reason := check(fields["content"]):
-        raise InputError(f"{where} ({entry_id or 'no id'}): {reason.message}", fix=_FIX)
     try:
         entry = Experience.model_validate(fields)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         field = ".".join(str(part) for part in first["loc"])
         raise InputError(f"{where}: {field}: {first['msg']}", fix=_FIX) from None
+    if reason := check_text(entry.content, kind=entry.kind):
+        raise InputError(f"{where} ({entry_id or 'no id'}): {reason.message}", fix=_FIX)
     return None if entry.status == "deleted" else entry

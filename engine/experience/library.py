@@ -9,7 +9,6 @@ point leaves a consistent one.
 from __future__ import annotations
 
 import contextlib
-import functools
 import re
 import threading
 from collections import Counter
@@ -27,7 +26,7 @@ from engine.experience.events import (
     Refusal,
     StepEvent,
 )
-from engine.experience.file import LibraryRenderer, as_library, parse_library
+from engine.experience.file import as_library, file_content, parse_library
 from engine.experience.log import HistoryEntry, LibraryLog, StepResult
 from engine.experience.proposals import review_proposals
 from engine.experience.state import LibraryState, diff, kept_text, reduce, with_retirements
@@ -68,14 +67,12 @@ class ExperienceLibrary:
             self._prefix = library_prefix(self.json_path.stem.removesuffix("_experiences"))
         except InputError:  # the library of another program
             self._prefix = "X"
-        self._review = functools.partial(review_proposals, prefix=self._prefix, capacity=capacity)
         self._log = LibraryLog(self.log_path)
         self._guard = threading.RLock()
-        self._renderer = LibraryRenderer()
-        self._is_edited = False
-        """The JSON file has what the log does not have yet; read-only libraries only."""
+        self._last_rendered: tuple[LibraryState | None, bytes] = (None, b"")
         if read_only:
-            self._read_only_file()
+            self._log.read()
+            self._take_edit(self._json_content())
         elif self.json_path.exists() or self.log_path.exists():
             with self._transaction(at_open=True):
                 pass
@@ -88,21 +85,6 @@ class ExperienceLibrary:
     def history(self) -> list[HistoryEntry]:
         """All events so far, oldest first."""
         return list(self._log.entries)
-
-    def refresh(self) -> bool:
-        """Read what was written to a library that was opened read-only.
-
-        Returns:
-            whether it could be read; otherwise the JSON file was edited, and the library has to be opened again.
-
-        Raises:
-            InputError: the log was replaced, or it or the JSON file is invalid.
-        """
-        with self._guard:
-            if self._is_edited:
-                return False
-            self._read_only_file()
-            return not self._is_edited
 
     def recorded(self, run: str, step: int) -> StepResult | None:
         """The result of a step of a run; None if it is not recorded."""
@@ -145,11 +127,9 @@ class ExperienceLibrary:
         with self._transaction():
             key = (step.run, step.step)
             if key not in self._log.results:
-                review = self._review(
-                    self.state, proposals, problem=problem, leaks_answer=leaks_answer, on_trial=on_trial
-                )
-                known = {"at": self._now(), "operations": list(review.applied), "refused": list(review.refused)}
-                if keeps_problem and review.applied:
+                applied, refused = self._reviewed(self.state, proposals, problem, leaks_answer, on_trial)
+                known = {"at": self._now(), "operations": applied, "refused": refused}
+                if keeps_problem and applied:
                     known["problem_text"] = kept_text(problem)
                 self._commit(with_retirements(self.state, step.model_copy(update=known)))
             return self._log.results[key]
@@ -161,8 +141,26 @@ class ExperienceLibrary:
 
         Nothing is recorded.
         """
-        refused = self._review(state, [proposal], problem=problem, leaks_answer=leaks_answer, on_trial=True).refused
+        _, refused = self._reviewed(state, [proposal], problem, leaks_answer, on_trial=True)
         return refused[0] if refused else None
+
+    def _reviewed(
+        self,
+        state: LibraryState,
+        proposals: Sequence[Operation],
+        problem: Problem,
+        leaks_answer: LeakCheck,
+        on_trial: bool,
+    ) -> tuple[list[Operation], list[Refusal]]:
+        return review_proposals(
+            state,
+            proposals,
+            prefix=self._prefix,
+            capacity=self.capacity,
+            problem=problem,
+            leaks_answer=leaks_answer,
+            on_trial=on_trial,
+        )
 
     def edit(self, operations: Sequence[Operation]) -> LibraryState:
         """Apply the operations of a person, all or none.
@@ -205,76 +203,69 @@ class ExperienceLibrary:
             raise RuntimeError("the library was opened read-only")
         with self._guard, self._log.hold():
             self._log.read()
-            self._take_file(at_open=at_open)
+            self._reconcile(at_open=at_open)
             yield
 
     def _commit(self, event: LibraryEvent) -> HistoryEntry:
         self._log.append(event)
         entry = self._log.entries[-1]
         if entry.after is not entry.before or not self.json_path.exists():
-            replace_file(self.json_path, self._renderer.render(entry.after))
+            replace_file(self.json_path, self._rendered())
         return entry
+
+    def _rendered(self) -> bytes:
+        """The content of the JSON file for the present state, kept until the state changes."""
+        if self._last_rendered[0] is not self.state:
+            self._last_rendered = self.state, file_content(self.state)
+        return self._last_rendered[1]
 
     def _now(self) -> str:
         return self._clock().isoformat(timespec="seconds")
 
-    def _take_file(self, *, at_open: bool) -> None:
+    def _reconcile(self, *, at_open: bool) -> None:
         """Record what a person or another program has written to the JSON file, or write it again after a crash."""
         content = self._json_content()
-        if content == self._renderer.render(self.state):
+        if content == self._rendered():
             return
         try:
-            event = self._event_of(content)
+            self._take_edit(content)
         except InputError as error:
             if at_open:
                 raise
             aside = self.json_path.with_name(f"{self.json_path.name}.rejected-{self._clock():%Y%m%dT%H%M%S}")
             self.json_path.replace(aside)
             self.notices.append(f"{error.what}; the file was moved to {aside.name} and written again as it was before")
-            event = None
-        if event is not None:
-            self._log.append(event)
-            self.notices.append(f"{self.json_path} was edited: {self._changes()}")
         if self._log.entries:
-            replace_file(self.json_path, self._renderer.render(self.state))
+            replace_file(self.json_path, self._rendered())
 
-    def _event_of(self, content: bytes | None) -> ImportEvent | None:
-        """What the JSON file says that the log does not have; None: nothing, or the log is one event ahead."""
-        if content is None or self._is_behind(content):
-            return None
+    def _take_edit(self, content: bytes) -> None:
+        """Apply what the JSON file says that the log does not have; it is recorded unless the library is read-only.
+
+        The content may be that before the last event: a crash happened after writing the log.
+        """
+        entries = self._log.entries
+        if not content or (entries and content == file_content(entries[-1].before)):
+            return
         at = self._now()
-        found = as_library(parse_library(content, self.json_path), self.state, self._prefix, at)
-        event = ImportEvent(at=at, experiences=found)
-        return event if reduce(self.state, event).version != self.state.version else None
+        event = ImportEvent(
+            at=at, experiences=as_library(parse_library(content, self.json_path), self.state, self._prefix, at)
+        )
+        if reduce(self.state, event).version == self.state.version:
+            return
+        is_first_reading = self._read_only and not entries
+        (self._log.remember if self._read_only else self._log.append)(event)
+        if not is_first_reading:
+            kinds = Counter(change.kind for change in diff(entries[-1].before, entries[-1].after))
+            changes = ", ".join(f"{count} {kind}" for kind, count in kinds.items()) or "another order"
+            self.notices.append(f"{self.json_path} was edited: {changes}")
 
-    def _read_only_file(self) -> None:
-        """Read the log, and what the JSON file says that the log does not have yet, with a notice."""
-        self._log.read()
-        content = self._json_content()
-        event = None if content == self._renderer.render(self.state) else self._event_of(content)
-        self._is_edited = event is not None
-        if event is not None:
-            has_log = bool(self._log.entries)
-            self._log.remember(event)
-            if has_log:
-                self.notices.append(f"{self.json_path} was edited: {self._changes()}")
-
-    def _changes(self) -> str:
-        """The changes of the last event in one phrase."""
-        last = self._log.entries[-1]
-        kinds = Counter(change.kind for change in diff(last.before, last.after))
-        return ", ".join(f"{count} {kind}" for kind, count in kinds.items()) or "another order"
-
-    def _is_behind(self, content: bytes) -> bool:
-        """Whether the JSON file is that before the last event: a crash happened after writing the log."""
-        return bool(self._log.entries) and content == self._renderer.render(self._log.entries[-1].before)
-
-    def _json_content(self) -> bytes | None:
+    def _json_content(self) -> bytes:
+        """The content of the JSON file; empty if it is missing or blank."""
         try:
             content = self.json_path.read_bytes()
         except FileNotFoundError:
-            return None
-        return content if content and not content.isspace() else None
+            return b""
+        return b"" if content.isspace() else content
 
 
 def library_prefix(name: str) -> str:

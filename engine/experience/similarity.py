@@ -3,9 +3,10 @@
 Texts are compared by the cosine of their words, weighted by how rare a word is. No model is needed.
 """
 
+from __future__ import annotations
+
 import functools
 import hashlib
-import heapq
 import math
 import operator
 import statistics
@@ -17,7 +18,7 @@ from engine.experience.state import comes_from, texts_of_sources
 from engine.experience.text_checks import shingles
 from engine.records import IMAGE_TAG, Experience, Problem
 
-_LIKE_IT = 0.5
+LIKE_IT = 0.5
 """Share of the highest similarity to a problem from which on other problems count as like it."""
 _COMPARED = 1000
 """Problems of a run that a problem is compared with."""
@@ -47,32 +48,25 @@ class ExperienceMatcher:
 
     def __init__(self, experiences: Sequence[Experience]) -> None:
         self._experiences = experiences
-        sources = [
+        self._sources = [
             list(dict.fromkeys(_words(one.problem_text) for one in each.evidence if one.problem_text))
             for each in experiences
         ]
-        self._sources = _Texts({words for each in sources for words in each})
-        self._sources_of = sources
-        self._contents = [
-            _words(f"{experience.category.replace('_', ' ')} {experience.content}") for experience in experiences
-        ]
+        self._contents = [_words(f"{each.category.replace('_', ' ')} {each.content}") for each in experiences]
+        self._source_texts = _Texts({words for sources in self._sources for words in sources})
         self._content_texts = _Texts(self._contents)
 
-    def similarities(self, text: str) -> list[float]:
-        """The similarity of each experience to a problem, from 0 to 2, in the order of the library."""
-        return self._with_contents(text, self._of_sources(text))
-
-    def _with_contents(self, text: str, of_sources: Sequence[float]) -> list[float]:
-        of_content = self._content_texts.cosines(_words(text))
-        return [of_source + of_content.get(own, 0.0) for of_source, own in zip(of_sources, self._contents, strict=True)]
-
-    def _of_sources(self, text: str) -> list[float]:
-        """The highest cosine between a problem and one of the problems of each experience."""
-        cosines = self._sources.cosines(_words(text))
-        return [max((cosines.get(words, 0.0) for words in each), default=0.0) for each in self._sources_of]
+    def cosines(self, text: str) -> list[tuple[float, float]]:
+        """For each experience the highest cosine between a problem and one of its problems, and that with its words."""
+        words = _words(text)
+        of_sources, of_contents = self._source_texts.cosines(words), self._content_texts.cosines(words)
+        return [
+            (max((of_sources.get(source, 0.0) for source in sources), default=0.0), of_contents.get(content, 0.0))
+            for sources, content in zip(self._sources, self._contents, strict=True)
+        ]
 
     def most_similar(
-        self, text: str, count: int, *, without: Collection[str] = (), share: float = _LIKE_IT
+        self, text: str, count: int, *, without: Collection[str] = (), share: float = LIKE_IT
     ) -> list[Experience]:
         """The experiences that are the most similar to a problem, the most similar first.
 
@@ -87,61 +81,44 @@ class ExperienceMatcher:
             without: ids of experiences that are not chosen.
             share: the share of the highest similarity, instead of half; 0: none is left out.
         """
-        of_source = self._of_sources(text)
-        scores = self._with_contents(text, of_source)
-        allowed = [place for place, one in enumerate(self._experiences) if one.id not in without]
-        least = share * max((of_source[place] for place in allowed), default=0.0)
-        kept = [
-            place
-            for place in allowed
-            if of_source[place] >= least or not self._sources_of[place] or self._experiences[place].status == "pinned"
+        allowed = [
+            (one, sources, cosines)
+            for one, sources, cosines in zip(self._experiences, self._sources, self.cosines(text), strict=True)
+            if one.id not in without
         ]
-        order = sorted(kept, key=lambda place: (-scores[place], place))
-        return [self._experiences[place] for place in order[:count]]
+        least = share * max((of_source for _, _, (of_source, _) in allowed), default=0.0)
+        kept = [
+            (sum(cosines), one)
+            for one, sources, cosines in allowed
+            if cosines[0] >= least or not sources or one.status == "pinned"
+        ]
+        return [one for _, one in sorted(kept, key=lambda scored: -scored[0])[:count]]
 
 
-ItemT = TypeVar("ItemT")
-MatcherT = TypeVar("MatcherT")
+class CaseMatcher:
+    """Finds the cases of the problems that are the most similar to a problem.
 
-
-class NearestTexts(Generic[ItemT]):
-    """Finds the items whose texts are the most similar to a text, such as cases by their problems.
+    A case is found by its problem; one that a person wrote, by its own words.
 
     Args:
-        items: what is searched.
-        text_of: the text of an item.
+        cases: of a library.
     """
 
-    def __init__(self, items: Sequence[ItemT], text_of: Callable[[ItemT], str]) -> None:
-        self._items = items
-        self._words = [_words(text_of(item)) for item in items]
-        self._texts = _Texts(self._words)
+    def __init__(self, cases: Sequence[Experience]) -> None:
+        self._words = [(case, _words(" ".join(sorted(texts_of_sources(case))) or case.content)) for case in cases]
+        self._texts = _Texts([words for _, words in self._words])
 
-    def most_similar(
-        self, text: str, count: int, *, without: Callable[[ItemT], bool] = lambda item: False
-    ) -> list[ItemT]:
-        """The most similar items, the most similar first; equal ones in their order.
+    def most_similar(self, problem: Problem, count: int) -> list[Experience]:
+        """The most similar cases, the most similar first; equal ones in their order.
 
-        Those less than half as similar as the most similar one are left out.
-
-        Args:
-            text: what they are compared with.
-            count: the largest number of items.
-            without: whether an item is not chosen.
+        Those less than half as similar as the most similar one are left out, and so is a case of the problem itself.
         """
-        cosines = self._texts.cosines(_words(text))
+        cosines = self._texts.cosines(_words(problem.text))
         similar = [
-            (-cosines[words], place)
-            for place, (item, words) in enumerate(zip(self._items, self._words, strict=True))
-            if words in cosines and not without(item)
+            (cosines[words], case) for case, words in self._words if words in cosines and not comes_from(case, problem)
         ]
-        best = heapq.nsmallest(count, similar)
-        return [self._items[place] for score, place in best if score <= _LIKE_IT * best[0][0]]
-
-
-def text_of_case(case: Experience) -> str:
-    """What a case is found by: its problem; of one that a person wrote, its own words."""
-    return " ".join(sorted(texts_of_sources(case))) or case.content
+        best = sorted(similar, key=lambda scored: -scored[0])[:count]
+        return [case for cosine, case in best if cosine >= LIKE_IT * best[0][0]]
 
 
 class ProblemKinds:
@@ -151,13 +128,12 @@ class ProblemKinds:
     most similar.
 
     Args:
-        texts: the problems; of more than 1,000, these many are compared.
+        texts: the problems; of more than 1,000, these many are compared. They are read when they are first compared,
+            which is not before a library holds something.
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
-        chosen = sorted(set(texts), key=lambda text: hashlib.sha256(text.encode()).digest())[:_COMPARED]
-        self._compared = list(dict.fromkeys(map(_words, chosen)))
-        self._texts = _Texts(self._compared)
+        self._given = list(texts)
         self._nearest: dict[frozenset[str], float] = {}
 
     def likeness(self, text: str, others: Iterable[str]) -> float:
@@ -187,6 +163,15 @@ class ProblemKinds:
         return cosine / (max(self._nearest_of(own), self._typical) or 1)
 
     @functools.cached_property
+    def _compared(self) -> list[frozenset[str]]:
+        chosen = sorted(set(self._given), key=lambda text: hashlib.sha256(text.encode()).digest())[:_COMPARED]
+        return list(dict.fromkeys(map(_words, chosen)))
+
+    @functools.cached_property
+    def _texts(self) -> _Texts:
+        return _Texts(self._compared)
+
+    @functools.cached_property
     def _typical(self) -> float:
         """The median of the cosines between a problem and the most similar other one."""
         return statistics.median(map(self._nearest_of, self._compared[:_TYPICAL_OF])) if self._compared else 0.0
@@ -198,6 +183,9 @@ class ProblemKinds:
         return self._nearest[own]
 
 
+MatcherT = TypeVar("MatcherT")
+
+
 class KeptMatcher(Generic[MatcherT]):
     """Makes the matcher of a library, and keeps it until the library changes.
 
@@ -207,7 +195,7 @@ class KeptMatcher(Generic[MatcherT]):
 
     def __init__(self, make: Callable[[Sequence[Experience]], MatcherT]) -> None:
         self._make = make
-        self._kept: tuple[tuple[Experience, ...], MatcherT] | None = None
+        self._kept: tuple[Sequence[Experience], MatcherT] | None = None
 
     def of(self, experiences: Sequence[Experience]) -> MatcherT:
         """The matcher of these experiences."""

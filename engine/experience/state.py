@@ -7,7 +7,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -21,8 +21,6 @@ from engine.experience.events import (
     Miss,
     StepEvent,
 )
-from engine.experience.incremental_value import IncrementalValue
-from engine.experience.retirement import least_promising, refuted
 from engine.experience.trial import Trials, trial_of
 from engine.records import Evidence, Experience, ExperienceKind, Operation, Problem, Uses
 
@@ -64,32 +62,18 @@ class LibraryState:
 
     @functools.cached_property
     def version(self) -> str:
-        """Hash of ids, contents, categories and pins; times and uses do not change it."""
-        return version_of(self.texts)
+        """Hash of ids, contents, categories and pins: 12 hex digits. Times and uses do not change it."""
+        fields = [[one.id, one.content, one.category, one.status] for one in self.texts]
+        return hashlib.sha256(json.dumps(fields).encode()).hexdigest()[:12]
 
-    @functools.cached_property
-    def lessons(self) -> tuple[Experience, ...]:
-        """The lessons of ``texts``."""
-        return tuple(one for one in self.texts if one.kind == "lesson")
-
-    @functools.cached_property
-    def cases(self) -> tuple[Experience, ...]:
-        """The cases of ``texts``."""
-        return tuple(one for one in self.texts if one.kind == "case")
-
-    @functools.cached_property
-    def instructions(self) -> tuple[Experience, ...]:
-        """The instructions of ``texts``."""
-        return tuple(one for one in self.texts if one.kind == "instruction")
-
-    def of_kind(self, kind: ExperienceKind) -> tuple[Experience, ...]:
-        """The experiences of a kind."""
-        return {"lesson": self.lessons, "case": self.cases, "instruction": self.instructions}[kind]
+    def of_kind(self, kind: ExperienceKind) -> list[Experience]:
+        """The experiences of a kind, without uses."""
+        return [one for one in self.texts if one.kind == kind]
 
     def has_case_of(self, problem: Problem) -> bool:
         """Whether there is a case of a problem, or was one that was taken out."""
-        out = (one for one in (*self.retired, *self.forbidden) if one.kind == "case")
-        return any(comes_from(one, problem) for one in (*self.cases, *out))
+        every = (*self.texts, *self.retired, *self.forbidden)
+        return any(one.kind == "case" and comes_from(one, problem) for one in every)
 
     @property
     def experiences(self) -> tuple[Experience, ...]:
@@ -115,8 +99,8 @@ class LibraryState:
         return tuple(one for one in self.texts if one.status == "pinned" or self.trials.belief(one).helps)
 
     def least_promising(self, kind: ExperienceKind = "lesson") -> str | None:
-        """The experience of a kind that a full library replaces; None if each may still help."""
-        return least_promising(self.trials, (one for one in self.of_kind(kind) if one.status != "pinned"))
+        """The id of the experience of a kind that a full library replaces; None if each may still help."""
+        return self.trials.least_promising(one for one in self.of_kind(kind) if one.status != "pinned")
 
     def get(self, experience_id: str) -> Experience | None:
         """The experience with this id."""
@@ -130,31 +114,6 @@ class LibraryState:
         uses = Uses(rollouts=rollouts, correct=correct)
         return one.model_copy(update={"uses": uses, "trial": self.trials.figures(one.id)})
 
-
-def version_of(experiences: Iterable[Experience]) -> str:
-    """The first 12 hex digits of the SHA-256 over id, content, category and status of each experience."""
-    return _VERSION.apply(tuple(experiences), lambda version: version.text())
-
-
-class _Version:
-    """The hash of a JSON array that grows: ``json.dumps`` of the list of the experiences' fields."""
-
-    def __init__(self) -> None:
-        self._hash = hashlib.sha256(b"[")
-        self._separator = b""
-
-    def add(self, one: Experience) -> None:
-        fields = json.dumps([one.id, one.content, one.category, one.status])
-        self._hash.update(self._separator + fields.encode())
-        self._separator = b", "
-
-    def text(self) -> str:
-        complete = self._hash.copy()
-        complete.update(b"]")
-        return complete.hexdigest()[:12]
-
-
-_VERSION = IncrementalValue(_Version, _Version.add)
 
 EMPTY = LibraryState((), {}, 1)
 
@@ -319,7 +278,8 @@ def _measured(state: LibraryState, event: StepEvent) -> LibraryState:
     if not halves:
         return state
     alike, signs = event.trial.likeness, {"A": 1, "B": -1}
-    of_cases = (signs[halves[case.id]] * alike.get(case.id, 1.0) for case in state.cases if case.id in halves)
+    cases = (one for one in state.texts if one.kind == "case" and one.id in halves)
+    of_cases = (signs[halves[case.id]] * alike.get(case.id, 1.0) for case in cases)
     trials = state.trials.with_group(event.trial.difference, halves, alike, more_cases=math.fsum(of_cases))
     return replace(state, trials=trials)
 
@@ -332,7 +292,7 @@ def with_retirements(state: LibraryState, event: StepEvent) -> StepEvent:
     if after.trials.groups == state.trials.groups:
         return event
     unpinned = {one.id for one in after.texts if one.status != "pinned"}
-    retired = [Operation(op="retire", id=name) for name in refuted(after.trials) if name in unpinned]
+    retired = [Operation(op="retire", id=name) for name in after.trials.refuted() if name in unpinned]
     return event.model_copy(update={"operations": [*event.operations, *retired]}) if retired else event
 
 

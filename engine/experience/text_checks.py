@@ -7,7 +7,6 @@ must say something new, and must not imitate the structure of a prompt.
 from __future__ import annotations
 
 import functools
-import math
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
@@ -16,15 +15,12 @@ from dataclasses import dataclass
 from engine.mathematics.parsing.notation import clean
 from engine.mathematics.quantities.numerals import find_numerals
 from engine.reading.model_text import has_special_token, without_control_characters
-from engine.records import Experience, Problem
+from engine.records import Experience, ExperienceKind, Problem
 
-MAX_WORDS = 32
-MAX_CHARACTERS = 400
-"""A second limit, for text without word boundaries; it also bounds the cost of the other checks."""
-
-MAX_INSTRUCTION_WORDS, MAX_INSTRUCTION_CHARACTERS = 120, 1500
-MAX_CASE_CHARACTERS = 1500
-"""Of a case: a shortened problem, its answer, and a short reply."""
+MAX_WORDS, MAX_INSTRUCTION_WORDS = 32, 120
+MAX_CHARACTERS: dict[ExperienceKind, int] = {"lesson": 400, "instruction": 1500, "case": 1500}
+"""A second limit, for text without word boundaries; it also bounds the cost of the other checks. A case is a shortened
+problem, its answer, and a short reply."""
 
 MAX_CATEGORY = 32
 _NEAR_DUPLICATE = 0.75
@@ -51,48 +47,33 @@ LeakCheck = Callable[[str, Problem], bool]
 
 
 def check_text(
-    content: str, problem: Problem | None = None, leaks_answer: LeakCheck = leaks_short_answer
+    content: str,
+    problem: Problem | None = None,
+    leaks_answer: LeakCheck = leaks_short_answer,
+    *,
+    kind: ExperienceKind = "lesson",
 ) -> Reason | None:
     """Check the text of an experience by itself and against the problem that it comes from.
+
+    A case holds its problem and its answer, on several lines: only its length and its characters are checked.
 
     Args:
         content: the proposed text.
         problem: the problem of the group; None for a file that a person wrote.
         leaks_answer: whether a text gives away the answer of the problem.
+        kind: of the experience.
 
     Returns:
         None if the text is valid, else the first reason of: ``empty``, ``too_many_characters``,
         ``not_one_line``, ``control_characters``, ``markup``, ``too_many_words``, ``answer``, ``problem_text``.
     """
-    return _check_form(content) or _check_against(content, problem, leaks_answer)
-
-
-def check_instruction(
-    content: str, problem: Problem | None = None, leaks_answer: LeakCheck = leaks_short_answer
-) -> Reason | None:
-    """Check the text of an instruction, as :func:`check_text` that of a lesson; it may be longer."""
-    form = _check_form(content, MAX_INSTRUCTION_WORDS, MAX_INSTRUCTION_CHARACTERS)
-    return form or _check_against(content, problem, leaks_answer)
-
-
-def _check_against(content: str, problem: Problem | None, leaks_answer: LeakCheck) -> Reason | None:
-    """Whether a text is only about the problem that it comes from."""
-    if problem is None:
+    if reason := _check_form(content, kind):
+        return reason
+    if kind == "case" or problem is None:
         return None
     if leaks_answer(content, problem):
         return Reason("answer", "The text holds the answer of its problem.")
     return _check_problem_text(content, problem.text)
-
-
-def check_case(content: str) -> Reason | None:
-    """Check the text of a case: ``empty``, ``too_many_characters`` or ``control_characters``."""
-    if len(content) > MAX_CASE_CHARACTERS:
-        return Reason(
-            "too_many_characters", f"{len(content)} characters; at most {MAX_CASE_CHARACTERS} are allowed in a case."
-        )
-    if content != without_control_characters(content):
-        return Reason("control_characters", "The text has a character that cannot be seen.")
-    return None if content.strip() else Reason("empty", "The text has no words.")
 
 
 def holds_answer(content: str, answer: str) -> bool:
@@ -118,37 +99,14 @@ def holds_answer(content: str, answer: str) -> bool:
     return any(not is_common or _SAYS_ANSWER.search(text, 0, start) for start in starts)
 
 
-class DuplicateIndex:
-    """Texts that are searched for near-duplicates.
+def near_duplicate(content: str, experiences: Iterable[Experience]) -> Experience | None:
+    """The first experience that says nearly the same as a text.
 
-    Two texts are near-duplicates if the Jaccard index of their sets of words (for Chinese and Japanese: of
-    neighbouring pairs of characters) is at least 0.75. They then share at least three quarters of the words of each, so
-    that every near-duplicate of a text has one of any quarter of its words, and one more: the rarest are looked up.
+    The Jaccard index of their sets of words (for Chinese and Japanese: of neighbouring pairs of characters) is then at
+    least 0.75.
     """
-
-    def __init__(self, texts: Iterable[Experience] = ()) -> None:
-        self._entries: list[tuple[Experience, frozenset[str]]] = []
-        self._places: dict[str, list[int]] = {}
-        for text in texts:
-            self.add(text)
-
-    def add(self, one: Experience) -> None:
-        """Add a text."""
-        words = shingles(one.content)
-        for word in words:
-            self._places.setdefault(word, []).append(len(self._entries))
-        self._entries.append((one, words))
-
-    def find(self, content: str) -> Experience | None:
-        """The near-duplicate of a text that was added first."""
-        mine = shingles(content)
-        found = sorted((self._places.get(word, []) for word in mine), key=len)
-        few = found[: len(mine) - math.ceil(_NEAR_DUPLICATE * len(mine)) + 1]
-        for place in sorted({place for places in few for place in places}):
-            other, words = self._entries[place]
-            if _jaccard(mine, words) >= _NEAR_DUPLICATE:
-                return other
-        return None
+    mine = shingles(content)
+    return next((one for one in experiences if _jaccard(mine, shingles(one.content)) >= _NEAR_DUPLICATE), None)
 
 
 def count_words(text: str) -> int:
@@ -216,24 +174,28 @@ _MARKUP = re.compile(
 )
 
 
-def _check_form(content: str, most_words: int = MAX_WORDS, most_characters: int = MAX_CHARACTERS) -> Reason | None:
+def _check_form(content: str, kind: ExperienceKind) -> Reason | None:
+    is_case = kind == "case"
     if not content.strip():
-        return Reason("empty", "The text is empty.")
-    if len(content) > most_characters:
-        return Reason("too_many_characters", f"{len(content)} characters; at most {most_characters} are allowed.")
-    if content.splitlines() != [content]:
+        return Reason("empty", "The text has no words.")
+    if len(content) > (most := MAX_CHARACTERS[kind]):
+        return Reason("too_many_characters", f"{len(content)} characters; at most {most} are allowed in a {kind}.")
+    if not is_case and content.splitlines() != [content]:
         return Reason("not_one_line", "The text has a line break; it must be a single line.")
-    seen = without_control_characters(content).replace("\t", "")
+    seen = without_control_characters(content)
+    seen = seen if is_case else seen.replace("\t", "")
     if seen != content:
         hidden = next(one for one, kept in zip(content, seen + "\n", strict=False) if one != kept)
         return Reason("control_characters", f"The character U+{ord(hidden):04X} cannot be seen.")
-    text = unicodedata.normalize("NFKC", content)
-    if found := _MARKUP.search(text):
+    if is_case:
+        return None
+    if found := _MARKUP.search(unicodedata.normalize("NFKC", content)):
         return Reason("markup", f"{found.group().strip()!r} is markup of prompts or templates.")
     if has_special_token(content):
         return Reason("markup", "The text has a token of chat templates.")
-    if (words := count_words(content)) > most_words:
-        return Reason("too_many_words", f"{words} words; at most {most_words} are allowed.")
+    words, most = count_words(content), MAX_INSTRUCTION_WORDS if kind == "instruction" else MAX_WORDS
+    if words > most:
+        return Reason("too_many_words", f"{words} words; at most {most} are allowed.")
     return None if words else Reason("empty", "The text has no words.")
 
 

@@ -25,6 +25,13 @@ _MEASURED_WEIGHT = 12
 """The weight of the differences from which on a lesson is measured; in :mod:`bench.learning` 20 was no better."""
 UPDATED_EVERY = 25
 """Groups after which the pooled variance is estimated again and experiences are retired."""
+MIN_DIFFERENCES = 6
+"""Differences that an experience has before it can be retired."""
+RETIRED_BELOW = 0.1
+"""An experience is retired if the probability that it helps is below this."""
+REPLACED_BELOW, MIN_DIFFERENCES_TO_REPLACE = 0.3, 4
+"""A full library gives the place of its least promising experience, if that has this many differences, and the
+probability that it helps is below this."""
 
 _EFFECTS = tuple(round(-0.30 + 0.02 * step, 2) for step in range(41))
 _HARMS, _HELPS = ([one for one in _EFFECTS if one < -0.01], [one for one in _EFFECTS if one > 0.05])
@@ -178,6 +185,11 @@ def _tilted_prior(effect: float) -> tuple[float, ...]:
     return weights
 
 
+def is_refuted(trial: Trial, variance: float) -> bool:
+    """Whether an experience is retired: measured often enough, and unlikely to help."""
+    return trial.differences >= MIN_DIFFERENCES and belief(trial, variance).p_helps < RETIRED_BELOW
+
+
 @functools.lru_cache(maxsize=8192)
 def _figures(trial: Trial, variance: float) -> TrialFigures:
     return TrialFigures(
@@ -217,27 +229,48 @@ class Trials:
     model: str = ""
     task_file: str = ""
 
+    def of(self, experience_id: str) -> Trial:
+        """The trial of an experience; one without differences if it was never measured."""
+        return self.by_id.get(experience_id, Trial())
+
     def belief(self, one: Experience) -> Belief:
         """What is known of an experience; of one that was never measured, the prior. That of a case is what is known of
         all cases."""
-        trial = self.by_id.get(one.id, Trial())
+        trial = self.of(one.id)
         if one.kind == "case" and self.cases.differences:
             trial = replace(trial, prior_effect=round(belief(self.cases, self.variance).effect, 6))
         return belief(trial, self.variance)
 
     def is_measured(self, experience_id: str) -> bool:
         """Whether so much is known of an experience that further ones may take a share of its problems."""
-        return self.by_id.get(experience_id, Trial()).weight >= _MEASURED_WEIGHT
+        return self.of(experience_id).weight >= _MEASURED_WEIGHT
 
     def figures(self, experience_id: str) -> TrialFigures | None:
         """The figures of an experience for files and pages; None if it was never measured."""
-        trial = self.by_id.get(experience_id)
-        return None if trial is None or not trial.differences else _figures(trial, self.variance)
+        trial = self.of(experience_id)
+        return _figures(trial, self.variance) if trial.differences else None
+
+    def refuted(self) -> list[str]:
+        """The ids of the experiences to retire after this group; checked every 25 groups."""
+        if not self.groups or self.groups % UPDATED_EVERY:
+            return []
+        return [name for name, trial in self.by_id.items() if is_refuted(trial, self.variance)]
+
+    def cases_may_help(self) -> bool:
+        """Whether cases stand in prompts while learning: until all of them together are refuted."""
+        return not is_refuted(self.cases, self.variance)
+
+    def least_promising(self, candidates: Iterable[Experience]) -> str | None:
+        """The id of the experience that gives up its place in a full library; None if each may still help."""
+        measured = (one for one in candidates if self.of(one.id).differences >= MIN_DIFFERENCES_TO_REPLACE)
+        p_helps = {one.id: self.belief(one).p_helps for one in measured}
+        worst = min(p_helps, key=lambda name: p_helps[name], default=None)
+        return worst if worst is not None and p_helps[worst] < REPLACED_BELOW else None
 
     def interval(self, experience_id: str) -> tuple[float, float, float] | None:
         """The estimated effect of an experience and its 95 % interval; None if it was never measured."""
-        trial = self.by_id.get(experience_id)
-        if trial is None or trial.mean is None:
+        trial = self.of(experience_id)
+        if trial.mean is None:
             return None
         half = 1.96 * math.sqrt(self.variance / trial.weight)
         # Of few differences at low likenesses, the slope can be outside of what shares of right answers can differ by.
@@ -262,9 +295,7 @@ class Trials:
         """
         alike = likeness or {}
         measured = {
-            one: self.by_id.get(one, Trial()).with_difference(
-                difference if half == "A" else -difference, alike.get(one, 1.0)
-            )
+            one: self.of(one).with_difference(difference if half == "A" else -difference, alike.get(one, 1.0))
             for one, half in halves.items()
         }
         by_id, groups = {**self.by_id, **measured}, self.groups + 1

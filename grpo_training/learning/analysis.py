@@ -14,7 +14,6 @@ from engine.experience.events import BeginEvent, GroupTrial, Miss, Refusal, Step
 from engine.experience.library import ExperienceLibrary
 from engine.experience.log import StepResult
 from engine.experience.proposals import MAX_CASES, MAX_INSTRUCTIONS, MENDABLE
-from engine.experience.retirement import cases_may_help
 from engine.experience.similarity import ProblemKinds
 from engine.experience.state import LibraryState
 from engine.experience.text_checks import LeakCheck, holds_answer
@@ -134,7 +133,7 @@ class ExperienceExtractor:
             return ""
         if not self._asks:
             return "--k 0: the analyst is not asked"
-        if len(state.lessons) >= self.library.capacity and not (self._on_trial and state.least_promising()):
+        if len(state.of_kind("lesson")) >= self.library.capacity and not (self._on_trial and state.least_promising()):
             may_help = ", and each of its experiences may still help" if self._on_trial else ""
             return f"the library is full{may_help}: the analyst is not asked"
         if not self._on_trial:
@@ -157,7 +156,7 @@ class ExperienceExtractor:
         Pinned ones are in both prompts, and take no share of the differences.
         """
         kinds, is_measured = self._kinds, state.trials.is_measured
-        unmeasured = (one for one in state.lessons if one.status != "pinned" and not is_measured(one.id))
+        unmeasured = (one for one in state.of_kind("lesson") if one.status != "pinned" and not is_measured(one.id))
         alike = (one for one in unmeasured if kinds is None or kinds.is_of_kind(problem, one))
         return max(Counter(one.category for one in alike).values(), default=0)
 
@@ -205,9 +204,10 @@ class ExperienceExtractor:
         """An instruction that the analyst proposes, for every sixteenth problem while there is place for one."""
         misses = [*{one.problem_id: one for one in state.misses}.values()][-_MOST_MISSES:]
         is_due = self._makes_instructions and step.number % _INSTRUCTION_EVERY == 0 and len(misses) >= _FEWEST_MISSES
-        if not is_due or (len(state.instructions) >= MAX_INSTRUCTIONS and not state.least_promising("instruction")):
+        present = state.of_kind("instruction")
+        if not is_due or (len(present) >= MAX_INSTRUCTIONS and not state.least_promising("instruction")):
             return None
-        return await self._analyst.propose_instruction(task_named(step.problem.task), misses, state.instructions)
+        return await self._analyst.propose_instruction(task_named(step.problem.task), misses, present)
 
     def record(self, step: Step, group: ScoredGroup, proposal: Proposal | None) -> StepResult:
         """Record the step and add the valid experiences of its proposal to the library."""
@@ -233,7 +233,7 @@ class ExperienceExtractor:
             additions.append(_addition(proposal.lesson, step))
         if (
             self._makes_cases
-            and cases_may_help(self.library.state.trials)
+            and self.library.state.trials.cases_may_help()
             and group.figures.correct < group.figures.size
         ):
             additions += self._case(step, group)
@@ -259,7 +259,7 @@ class ExperienceExtractor:
         The state is that of the library before this step, as steps are recorded in order.
         """
         state = self.library.state
-        is_full = len(state.cases) >= MAX_CASES and state.least_promising("case") is None
+        is_full = len(state.of_kind("case")) >= MAX_CASES and state.least_promising("case") is None
         if is_full or state.has_case_of(step.problem):
             return []
         content = case_of(step.problem, group.attempts)

@@ -6,15 +6,8 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from engine.experience.choice import (
-    BySimilarity,
-    ExperienceChoice,
-    SimilarCases,
-    WholeLibrary,
-    instructions_for,
-)
+from engine.experience.choice import BySimilarity, SimilarCases, instructions_for
 from engine.experience.events import ChoiceRecord
-from engine.experience.retirement import cases_may_help
 from engine.experience.similarity import ProblemKinds
 from engine.experience.state import LibraryState
 from engine.experience.trial import drawn_halves
@@ -49,7 +42,7 @@ class ExperienceDraw:
 
     def __init__(self, role: str, settings: LearnerSettings, kinds: ProblemKinds | None = None) -> None:
         self._role, self._seed, self._on_trial = role, settings.seed, settings.learn == "trial"
-        self._lessons: ExperienceChoice = WholeLibrary()
+        self._lessons = BySimilarity(share=0)
         if settings.selected_by == "text":
             self._lessons = BySimilarity(settings.k, on_trial=self._on_trial, kinds=kinds)
         self._cases = SimilarCases(settings.cases_in_prompt, kinds)
@@ -61,7 +54,9 @@ class ExperienceDraw:
         return DrawnExperiences(tuple(chosen), state.version, halves)
 
     def _choose(self, problem: Problem, state: LibraryState) -> list[Experience]:
-        cases = self._cases.choose(problem, state.cases) if cases_may_help(state.trials) else []
+        if not state.texts:
+            return []
+        cases = self._cases.choose(problem, state.texts) if state.trials.cases_may_help() else []
         return [*instructions_for(problem, state.texts), *self._lessons.choose(problem, state.texts), *cases]
 
 

@@ -1,6 +1,7 @@
 """Cases: solved problems in a library, and which of them stand in the prompt of a problem."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,7 +12,7 @@ from engine.experience.library import ExperienceLibrary
 from engine.experience.proposals import MAX_CASES, review_proposals
 from engine.experience.similarity import ProblemKinds
 from engine.experience.state import EMPTY, LibraryState, reduce
-from engine.experience.text_checks import MAX_CASE_CHARACTERS
+from engine.experience.text_checks import MAX_CHARACTERS, leaks_short_answer
 from engine.experience.trial import Trial, Trials
 from engine.records import Evidence, Experience, Problem
 from tests.support.library import CONTENTS, add, commit, entries, mark, outcome, step_of
@@ -104,7 +105,9 @@ def test_a_case_that_a_person_wrote_is_found_by_its_words():
 
 
 def reviewed(state, *proposals, capacity=64, on_trial=True):
-    return review_proposals(state, proposals, prefix="G1", capacity=capacity, problem=NEW, on_trial=on_trial)
+    how = {"prefix": "G1", "capacity": capacity, "leaks_answer": leaks_short_answer}
+    applied, refused = review_proposals(state, proposals, problem=NEW, on_trial=on_trial, **how)
+    return SimpleNamespace(applied=applied, refused=refused)
 
 
 def test_a_case_may_hold_its_problem_and_its_answer_and_takes_no_place_of_a_lesson():
@@ -114,7 +117,7 @@ def test_a_case_may_hold_its_problem_and_its_answer_and_takes_no_place_of_a_less
     full = LibraryState((Experience(id="G1-001", content=CONTENTS[0]),), {}, 2)
     assert not reviewed(full, add(content, kind="case"), capacity=1).refused
     assert [one.reason for one in reviewed(full, add(CONTENTS[1]), capacity=1).refused] == ["library_full"]
-    [refusal] = reviewed(EMPTY, add("x" * (MAX_CASE_CHARACTERS + 1), kind="case")).refused
+    [refusal] = reviewed(EMPTY, add("x" * (MAX_CHARACTERS["case"] + 1), kind="case")).refused
     assert refusal.reason == "too_many_characters"
 
 
@@ -144,7 +147,7 @@ def test_a_problem_gives_no_second_case_unless_a_person_removed_the_first(path, 
     assert library.state.has_case_of(twin)
     assert not library.state.has_case_of(NEW)
     mark(library, op, "G1-001")
-    assert library.state.cases == ()
+    assert library.state.of_kind("case") == []
     assert library.state.has_case_of(problem) is library.state.has_case_of(twin) is is_out_for_good
 
 
@@ -154,8 +157,8 @@ def written(path, **entry):
 
 
 def test_a_case_in_a_file_by_hand_has_limits_of_its_own(path):
-    long = "How many?\n" + "x" * (MAX_CASE_CHARACTERS - 10)
-    [one] = written(path, content=long, kind="case").state.cases
+    long = "How many?\n" + "x" * (MAX_CHARACTERS["case"] - 10)
+    [one] = written(path, content=long, kind="case").state.of_kind("case")
     assert (one.id, one.content) == ("G1-001", long)
     assert entries(path)[0]["kind"] == "case"
     for entry, message in (
@@ -167,7 +170,7 @@ def test_a_case_in_a_file_by_hand_has_limits_of_its_own(path):
         ({"content": "Check it.", "kind": "rule"}, "kind: Input should be 'lesson', 'case' or 'instruction'"),
     ):
         with pytest.raises(InputError, match="entry 1") as raised:
-            written(path, **entry).refresh()
+            written(path, **entry)
         assert message in str(raised.value)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.experience.choice import BySimilarity, LearnedExperiences, WholeLibrary
+from engine.experience.choice import BySimilarity, LearnedExperiences
 from engine.experience.events import ChoiceRecord
 from engine.experience.similarity import ProblemKinds
 from engine.experience.state import LibraryState
@@ -59,8 +59,8 @@ def test_what_comes_from_problems_of_another_kind_is_left_out_of_a_choice_and_no
     assert ids(BySimilarity(2), far, near) == ["G1-1"]
     assert ids(BySimilarity(2, on_trial=True), far, near) == ["G1-1"]
     assert ids(BySimilarity(2), far, near, pinned) == ["G1-1", "G1-9"]
-    assert ids(WholeLibrary(2), far, near) == ["G1-7", "G1-1"]
-    assert ids(WholeLibrary(2), far, near, other) == ["G1-7", "G1-1"]
+    assert ids(BySimilarity(2, share=0), far, near) == ["G1-7", "G1-1"]
+    assert ids(BySimilarity(2, share=0), far, near, other) == ["G1-7", "G1-1"]
 
 
 def test_on_trial_a_problem_of_a_kind_that_nothing_comes_from_has_no_experiences():

@@ -58,19 +58,19 @@ def test_equal_steps_give_equal_files_apart_from_times(tmp_path):
         library = ExperienceLibrary(path, clock=clock(day))
         for number, content in enumerate(CONTENTS):
             used = [one.id for one in library.state.experiences]
-            commit(library, outcome(number, used=used), [add(content), Operation(op="merge")])
+            commit(library, outcome(number, used=used), [add(content), add("word " * 33)])
         files.append(re.sub(rb'"created_at": ".*"', b"", path.read_bytes()))
     assert files[0] == files[1]
     assert b"G1-005" in files[0]
 
 
 def test_a_repeated_step_returns_the_recorded_result(library, path):
-    first = commit(library, outcome(7), [add(CONTENTS[3]), Operation(op="delete", id="G1-001")])
+    first = commit(library, outcome(7), [add(CONTENTS[3]), add("word " * 33)])
     commit(library, outcome(8, used=["G1-001"]))
     before = path.read_bytes(), log_of(path).read_bytes()
     for one in (library, ExperienceLibrary(path)):
         assert commit(one, outcome(7), [add(CONTENTS[4])]) == first
-    assert [refusal.reason for refusal in first.refused] == ["unsupported"]
+    assert [refusal.reason for refusal in first.refused] == ["too_many_words"]
     assert (path.read_bytes(), log_of(path).read_bytes()) == before
 
 

@@ -8,7 +8,6 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from engine.experience.retirement import is_refuted
 from engine.experience.trial import (
     Trial,
     Trials,
@@ -17,6 +16,7 @@ from engine.experience.trial import (
     difference,
     half_of,
     half_of_rollout,
+    is_refuted,
     pooled_variance,
     trial_of,
 )

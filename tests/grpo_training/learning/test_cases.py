@@ -5,7 +5,7 @@ import json
 import pytest
 
 from engine.experience.library import ExperienceLibrary
-from engine.experience.text_checks import check_case
+from engine.experience.text_checks import check_text
 from engine.records import Problem
 from engine.tasks.registry import task_named
 from grpo_training import critic
@@ -48,7 +48,7 @@ def test_long_problems_are_shortened_and_long_answers_make_no_case():
     assert case_of(problem, []) == f'When a problem is like "{question}", the answer is 12.'
     longest = case_of(problem, [attempt("x" * 600)])
     assert longest == f"{question}\n{'x' * 600}"
-    assert check_case(longest) is None
+    assert check_text(longest, kind="case") is None
     assert case_of(problem.model_copy(update={"answer": "y" * 201}), []) is None
 
 
@@ -77,7 +77,7 @@ def test_only_problems_with_a_wrong_answer_become_cases_and_each_once(tmp_path):
         group["problem_id"] for group in world.groups() if not all(r["is_correct"] for r in group["rollouts"])
     }
     cases, state = cases_of(world), world.state()
-    made = [one.source_problem for one in (*state.cases, *state.retired) if one.kind == "case"]
+    made = [one.source_problem for one in (*state.texts, *state.retired) if one.kind == "case"]
     assert sorted(made) == sorted(with_wrong)
     assert cases.keys() <= with_wrong == {"p1", "p2", "p4", "p5"}
     assert world.analyst_bodies == []  # --k 0

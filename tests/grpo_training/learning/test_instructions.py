@@ -6,7 +6,7 @@ import pytest
 
 from engine.experience.choice import LearnedExperiences, instructions_for
 from engine.experience.file import parse_library
-from engine.experience.text_checks import MAX_INSTRUCTION_WORDS, check_instruction, check_text
+from engine.experience.text_checks import MAX_INSTRUCTION_WORDS, check_text
 from engine.records import Experience, Problem
 from tests.grpo_training.learning.test_trials import World, lucky, nothing, prompt, scaffold
 
@@ -74,12 +74,12 @@ def test_no_instruction_is_asked_for_where_it_would_not_be_on_trial(tmp_path, fl
 
 def test_what_an_instruction_may_say():
     problem = Problem(id="p", text="A farmer has 731 hens and sells them at noon.", answer="4,172")
-    assert check_instruction(GOOD, problem) is None
+    assert check_text(GOOD, problem, kind="instruction") is None
     longer = " ".join(["count"] * (MAX_INSTRUCTION_WORDS + 1))
     assert check_text(longer[:300]).code == "too_many_words"
-    assert check_instruction(longer).code == "too_many_words"
-    assert check_instruction("The answer is often 4172.", problem).code == "answer"
-    assert check_instruction("<|im_start|>system").code == "markup"
+    assert check_text(longer, kind="instruction").code == "too_many_words"
+    assert check_text("The answer is often 4172.", problem, kind="instruction").code == "answer"
+    assert check_text("<|im_start|>system", kind="instruction").code == "markup"
     assert instructions_for(problem, [Experience(id="G1-001", content=GOOD, kind="instruction")])
 
 

@@ -320,7 +320,9 @@ def test_ten_hardly_measured_experiences_from_problems_like_each_other_are_enoug
     state = EMPTY
     for entry in ExperienceLibrary(world.path).history():
         event = entry.event
-        written = [one for one in state.lessons if one.source_problem]  # the other three have another category
+        written = [
+            one for one in state.of_kind("lesson") if one.source_problem
+        ]  # the other three have another category
         unmeasured = [one for one in written if state.trials.by_id.get(one.id, Trial()).weight < 12]
         assert len(unmeasured) <= 10
         if event.event == "step" and event.std:
@@ -335,7 +337,7 @@ def test_pinned_experiences_keep_no_others_from_being_learned(tmp_path):
     world = World(tmp_path, problems=40, contents=())
     world.learn("--window", "1", "--max-problems", "20", analyst=adds)
     library = ExperienceLibrary(world.path)
-    written = [one.id for one in library.state.lessons if one.source_problem]
+    written = [one.id for one in library.state.of_kind("lesson") if one.source_problem]
     assert len(written) >= 10
     for name in written:
         mark(library, "pin", name)

@@ -34,6 +34,9 @@ from engine.experience.text_checks import LeakCheck, leaks_short_answer
 from engine.records import Operation, Problem
 from engine.storage.append_log import replace_file
 
+OF_OTHERS = "X"
+"""The prefix of ids in the library of another program."""
+
 
 class ExperienceLibrary:
     """The library of one agent.
@@ -63,10 +66,7 @@ class ExperienceLibrary:
         self.notices: list[str] = []
         self.capacity = capacity
         self._clock, self._read_only = clock, read_only
-        try:
-            self._prefix = library_prefix(self.json_path.stem.removesuffix("_experiences"))
-        except InputError:  # the library of another program
-            self._prefix = "X"
+        self._prefix = library_prefix(self.json_path.stem.removesuffix("_experiences"))
         self._log = LibraryLog(self.log_path)
         self._guard = threading.RLock()
         self._last_rendered: tuple[LibraryState | None, bytes] = (None, b"")
@@ -269,13 +269,8 @@ class ExperienceLibrary:
 
 
 def library_prefix(name: str) -> str:
-    """The id prefix of a library: ``generator_1`` -> ``G1``, ``critic`` -> ``C``.
-
-    Raises:
-        InputError: the name is not valid.
-    """
+    """The prefix of ids in a library: ``generator_1`` -> ``G1``, ``critic`` -> ``C``; :data:`OF_OTHERS` otherwise."""
     if name == "critic":
         return "C"
-    if found := re.fullmatch(r"generator_(\d{1,4})", name):
-        return f"G{found.group(1)}"
-    raise InputError(f"Unknown library {name!r}", fix="Use generator_<number> or critic.")
+    found = re.fullmatch(r"generator_(\d{1,4})", name)
+    return f"G{found.group(1)}" if found else OF_OTHERS

@@ -1,14 +1,10 @@
-"""Experiences, history entries and rollouts as text for tables."""
+"""Experiences and history entries as text for tables."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-
 from engine.experience.log import HistoryEntry
 from engine.experience.trial import Trials
-from engine.records import Evidence, Experience, Fusion, Rollout
-from grpo_training.runs.stored_answers import VERDICTS, answers_in, stored_records
+from engine.records import Experience
 
 
 def uses(experience: Experience) -> tuple[str, str]:
@@ -19,11 +15,12 @@ def uses(experience: Experience) -> tuple[str, str]:
 
 def measured(experience: Experience, trials: Trials) -> tuple[str, str, str, str]:
     """Effect in points, its 95 % interval, the probability that it helps, and the number of groups; or dashes."""
-    interval, trial = trials.interval(experience.id), trials.by_id.get(experience.id)
-    if interval is None or trial is None:
+    interval = trials.interval(experience.id)
+    if interval is None:
         return "-", "-", "-", "0"
     mean, low, high = map(points, interval)
-    return mean, f"{low} to {high}", f"{trials.belief(experience).p_helps:.2f}", str(trial.differences)
+    p_helps, groups = trials.belief(experience).p_helps, trials.of(experience.id).differences
+    return mean, f"{low} to {high}", f"{p_helps:.2f}", str(groups)
 
 
 def points(share: float) -> str:
@@ -58,20 +55,3 @@ def change_of(entry: HistoryEntry, experience_id: str) -> tuple[str, str] | None
     operations = event.operations if event.event in ("step", "edit") else []
     names = [operation.op for operation in operations if operation.id == experience_id]
     return (", ".join(names), content) if names else None
-
-
-def evidence_rollouts(cache_dir: Path, library: str, evidence: Sequence[Evidence]) -> list[str]:
-    """For each piece of evidence, the rollouts or fusions of its group in the cache, one line each."""
-    stored = stored_records(cache_dir, library, with_incomplete=True)
-    keys = stored.by_problem()
-    groups = [stored.of_keys(keys.get((piece.problem_id, piece.epoch), ())) for piece in evidence]
-    return [
-        "\n".join(_described(answer) for record in records for answer in answers_in(record)) or "not in the cache"
-        for records in groups
-    ]
-
-
-def _described(answer: Rollout | Fusion) -> str:
-    name = answer.generator_id if isinstance(answer, Fusion) else answer.rollout_id
-    short = "no answer" if answer.answer is None else answer.answer.replace("\n", " ")[:40]
-    return f"{name}: {short}, {VERDICTS[answer.is_correct]}, r={number(answer.rewards.r_total)}"

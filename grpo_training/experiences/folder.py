@@ -1,4 +1,4 @@
-"""The libraries of a directory, by name or by experience id."""
+"""The libraries of a folder, by name or by experience id."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from engine.errors import InputError, MissingInputError
 from engine.experience.choice import LearnedExperiences
-from engine.experience.library import ExperienceLibrary, library_prefix
+from engine.experience.library import OF_OTHERS, ExperienceLibrary, library_prefix
 from grpo_training.cli.settings import shown_path
 from grpo_training.cli.terminal_text import say
 from grpo_training.runs.folder import known_runs, library_file
@@ -34,77 +34,50 @@ def learned_experiences(path: Path | None) -> LearnedExperiences | None:
     return LearnedExperiences(open_library(path).state)
 
 
-class LibraryFolder:
-    """The libraries of one directory.
+def libraries_in(folder: Path, only: str | None) -> dict[str, ExperienceLibrary]:
+    """The libraries of a folder by name, such as ``generator_1``; opened read-only.
 
     Args:
-        directory: for example ``data/grpo_experiences``.
+        folder: for example ``data/grpo_experiences``.
         only: use only the library of this name; None: all.
+
+    Raises:
+        InputError: the library that was asked for does not exist.
+        MissingInputError: there are none.
     """
-
-    def __init__(self, directory: Path, only: str | None) -> None:
-        self._directory, self._only = directory, only
-
-    def names(self) -> list[str]:
-        """The names of the libraries, such as ``generator_1``.
-
-        Raises:
-            InputError: the library that was asked for does not exist.
-            MissingInputError: there are none.
-        """
-        files = self._directory.glob("*_experiences.*") if self._directory.is_dir() else ()
-        known = [name for name in sorted({path.name.split("_experiences.")[0] for path in files}) if _is_name(name)]
-        if self._only is not None:
-            library_prefix(self._only)
-        if not known:
-            runs = ", ".join(run.name for run in known_runs() if run.name)
-            raise MissingInputError(
-                f"No library of experiences in {shown_path(self._directory)}",
-                why="Files named *_experiences.json were looked for. A generator or the critic writes one when it has "
-                "extracted an experience.",
-                fix=f"Name a run with --run NAME: {runs}. --experiences-dir names another folder."
-                if runs
-                else "Run python -m grpo_training.generator1 first, start the command in the folder that has the runs, "
-                "or pass --experiences-dir DIR.",
-            )
-        if self._only is not None:
-            if self._only not in known:
-                raise InputError(
-                    f"No library of {self._only} in {self._directory}",
-                    fix=f"Existing libraries: {', '.join(known)}.",
-                )
-            return [self._only]
-        return known
-
-    def open(self, name: str, *, read_only: bool = True) -> ExperienceLibrary:
-        """Open a library; notices about edited files are printed to stderr."""
-        return open_library(library_file(self._directory, name), read_only=read_only)
-
-    def with_experience(self, experience_id: str, *, deleted_too: bool) -> str:
-        """The name of the library that has an experience, or ever had it with ``deleted_too``.
-
-        Raises:
-            InputError: none or several have it.
-        """
-
-        def has(library: ExperienceLibrary) -> bool:
-            before = (entry.after for entry in library.history()) if deleted_too else ()
-            return any(state.get(experience_id) for state in (library.state, *before))
-
-        names = self.names()
-        having = [name for name in names if has(self.open(name))]
-        if len(having) == 1:
-            return having[0]
-        if having:
-            raise InputError(
-                f"{experience_id} is in {', '.join(having)}", fix=f"Choose one, such as --library {having[0]}."
-            )
-        raise InputError(f"{experience_id} is not in {', '.join(names)}", fix="`list` shows ids.")
+    names = sorted({path.name.split("_experiences.")[0] for path in folder.glob("*_experiences.*")})
+    names = [name for name in names if library_prefix(name) != OF_OTHERS]
+    if not names:
+        runs = ", ".join(run.name for run in known_runs() if run.name)
+        raise MissingInputError(
+            f"No library of experiences in {shown_path(folder)}",
+            why="Files named *_experiences.json were looked for. A generator or the critic writes one when it has "
+            "extracted an experience.",
+            fix=f"Name a run with --run NAME: {runs}. --experiences-dir names another folder."
+            if runs
+            else "Run python -m grpo_training.generator1 first, start the command in the folder that has the runs, "
+            "or pass --experiences-dir DIR.",
+        )
+    if only is not None and only not in names:
+        raise InputError(f"No library of {only} in {folder}", fix=f"Existing libraries: {', '.join(names)}.")
+    return {name: open_library(library_file(folder, name)) for name in names if only in (None, name)}
 
 
-def _is_name(name: str) -> bool:
-    try:
-        library_prefix(name)
-    except InputError:
-        return False
-    return True
+def library_with(experience_id: str, libraries: dict[str, ExperienceLibrary]) -> str:
+    """The name of the library that has an experience, or had it.
+
+    Raises:
+        InputError: none or several have it.
+    """
+    having = [
+        name
+        for name, library in libraries.items()
+        if library.state.get(experience_id) or any(entry.after.get(experience_id) for entry in library.history())
+    ]
+    if not having:
+        raise InputError(f"{experience_id} is not in {', '.join(libraries)}", fix="`list` shows ids.")
+    if len(having) > 1:
+        raise InputError(
+            f"{experience_id} is in {', '.join(having)}", fix=f"Choose one, such as --library {having[0]}."
+        )
+    return having[0]

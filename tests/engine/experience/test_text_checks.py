@@ -6,11 +6,11 @@ import pytest
 
 from engine.experience.text_checks import (
     MAX_WORDS,
-    near_duplicate,
     category_slug,
     check_text,
     count_words,
     holds_answer,
+    near_duplicate,
     shingles,
 )
 from engine.records import Experience, Problem

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cache
 
-from engine.errors import TemplateError
 from engine.task import Task
 from engine.tasks.registry import known_tasks
 from prompts import PromptTemplate
@@ -53,14 +52,8 @@ def check_prompts(tasks: Iterable[Task] | None, style: str) -> None:
         style: prompt style.
 
     Raises:
-        TemplateError: some are missing or invalid; one error names all of them.
+        TemplateError: one is missing or invalid.
     """
-    errors: dict[str, TemplateError] = {}
     for task in known_tasks() if tasks is None else tasks:
         for name in TEMPLATE_NAMES:
-            try:
-                role_template(name, task, style)
-            except TemplateError as error:
-                errors.setdefault(error.what, error)
-    if errors:
-        raise TemplateError("\n".join(errors), fix="\n".join(dict.fromkeys(error.fix for error in errors.values())))
+            role_template(name, task, style)

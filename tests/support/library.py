@@ -8,6 +8,8 @@ from pydantic import TypeAdapter
 from engine.experience.events import StepEvent
 from engine.experience.library import ExperienceLibrary
 from engine.records import Experience, GroupStats, Operation, Problem
+from engine.tasks.registry import task_named
+from grpo_training.agents.generator import generator_messages
 
 STATS = GroupStats(mean=0.4, std=0.2, advantages=[1.0, -1.0], triggered=True)
 PROBLEM = Problem(id="p1", text="How many lattice points lie inside the given circle?", answer="253")
@@ -18,6 +20,13 @@ CONTENTS = [
     "Test conjectures on small cases early.",
     "Bound the variable, then enumerate what remains.",
 ]
+
+
+def experience_block(experiences):
+    """The experiences as they appear in a prompt."""
+    problem = Problem(id="p", text="?", answer="1")
+    prompt = generator_messages(task_named("math"), problem, experiences)[-1].content
+    return prompt.removesuffix("Problem:\n?").strip("\n")
 
 
 def rendered(state):

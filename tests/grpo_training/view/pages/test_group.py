@@ -4,8 +4,8 @@ from pathlib import Path
 from engine.records import Completion, Experience, GroupStats, Message, Outcome, Rollout, RolloutGroup
 from grpo_training.view.pages.group import group_page
 from grpo_training.view.pages.prompt_view import marked, prompts_of
-from prompts import experience_block
 from tests.support.attributes import attributes
+from tests.support.library import experience_block
 from tests.support.table import table
 
 EVIL = "<script>alert(1)</script>\u202e\x1b[31m"

@@ -14,7 +14,7 @@ from jinja2 import meta
 
 from engine.errors import TemplateError
 from engine.reading.model_text import break_special_tokens
-from engine.records import Experience, Message
+from engine.records import Message
 from engine.task import Task
 from prompts.fencing import add_filters, render_with_number
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from engine.experience.events import PROMPT_BUDGET, ChoiceRecord
-from engine.experience.similarity import LIKE_IT, CaseMatcher, ExperienceMatcher, KeptMatcher, ProblemKinds
+from engine.experience.similarity import LIKE_IT, CaseMatcher, ExperienceMatcher, ProblemKinds
 from engine.experience.state import LibraryState, comes_from
 from engine.records import Experience, Problem
 
@@ -32,15 +32,19 @@ class BySimilarity:
     share: float = LIKE_IT
     on_trial: bool = False
     kinds: ProblemKinds | None = None
-    _matcher: KeptMatcher[ExperienceMatcher] = field(default_factory=lambda: KeptMatcher(ExperienceMatcher), repr=False)
+    _matcher: ExperienceMatcher | None = None
+    """Of the lessons at the last choice; they are seldom others at the next one."""
 
     def choose(self, problem: Problem, experiences: Sequence[Experience]) -> list[Experience]:
         """The lessons of a prompt, among the experiences of a library."""
         lessons = lessons_of(experiences)
         if not self.share and len(lessons) <= self.count:
             return lessons
+        matcher = self._matcher
+        if matcher is None or matcher.experiences != lessons:
+            self._matcher = matcher = ExperienceMatcher(lessons)
         without = {lesson.id for lesson in lessons if self.on_trial and not self._can_measure(problem, lesson)}
-        similar = self._matcher.of(lessons).most_similar(problem.text, self.count, without=without, share=self.share)
+        similar = matcher.most_similar(problem.text, self.count, without=without, share=self.share)
         chosen = {lesson.id for lesson in similar}
         return [lesson for lesson in lessons if lesson.id in chosen]
 
@@ -67,12 +71,16 @@ class SimilarCases:
 
     count: int
     kinds: ProblemKinds | None = None
-    _nearest: KeptMatcher[CaseMatcher] = field(default_factory=lambda: KeptMatcher(CaseMatcher), repr=False)
+    _matcher: CaseMatcher | None = None
+    """Of the cases at the last choice."""
 
     def choose(self, problem: Problem, experiences: Sequence[Experience]) -> list[Experience]:
         """The cases of a prompt, among the experiences of a library."""
         cases = [experience for experience in experiences if experience.kind == "case"]
-        nearest, kinds = self._nearest.of(cases).most_similar(problem, self.count), self.kinds
+        matcher, kinds = self._matcher, self.kinds
+        if matcher is None or matcher.cases != cases:
+            self._matcher = matcher = CaseMatcher(cases)
+        nearest = matcher.most_similar(problem, self.count)
         return [case for case in nearest[::-1] if kinds is None or kinds.likeness_of(problem.text, case) > 0]
 
 

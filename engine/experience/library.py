@@ -9,6 +9,7 @@ point leaves a consistent one.
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 import threading
 from collections import Counter
@@ -67,6 +68,7 @@ class ExperienceLibrary:
         self.capacity = capacity
         self._clock, self._read_only = clock, read_only
         self._prefix = library_prefix(self.json_path.stem.removesuffix("_experiences"))
+        self._review = functools.partial(review_proposals, prefix=self._prefix, capacity=capacity)
         self._log = LibraryLog(self.log_path)
         self._guard = threading.RLock()
         self._last_rendered: tuple[LibraryState | None, bytes] = (None, b"")
@@ -127,7 +129,7 @@ class ExperienceLibrary:
         with self._transaction():
             key = (step.run, step.step)
             if key not in self._log.results:
-                applied, refused = self._reviewed(self.state, proposals, problem, leaks_answer, on_trial)
+                applied, refused = self._review(self.state, proposals, problem, leaks_answer, on_trial=on_trial)
                 known = {"at": self._now(), "operations": applied, "refused": refused}
                 if keeps_problem and applied:
                     known["problem_text"] = kept_text(problem)
@@ -141,26 +143,8 @@ class ExperienceLibrary:
 
         Nothing is recorded.
         """
-        _, refused = self._reviewed(state, [proposal], problem, leaks_answer, on_trial=True)
+        _, refused = self._review(state, [proposal], problem, leaks_answer, on_trial=True)
         return refused[0] if refused else None
-
-    def _reviewed(
-        self,
-        state: LibraryState,
-        proposals: Sequence[Operation],
-        problem: Problem,
-        leaks_answer: LeakCheck,
-        on_trial: bool,
-    ) -> tuple[list[Operation], list[Refusal]]:
-        return review_proposals(
-            state,
-            proposals,
-            prefix=self._prefix,
-            capacity=self.capacity,
-            problem=problem,
-            leaks_answer=leaks_answer,
-            on_trial=on_trial,
-        )
 
     def edit(self, operations: Sequence[Operation]) -> LibraryState:
         """Apply the operations of a person, all or none.

@@ -109,16 +109,14 @@ class LibraryLog:
 
 
 def _event(line: Line, path: Path) -> LibraryEvent:
-    why = line.fault
-    if not why:
-        try:
-            event = EVENT.validate_json(line.text)
-            if event.format <= FORMAT:
-                return event
-            why = f"format {event.format} was written by a newer version; this one reads up to {FORMAT}"
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            why = f"{'.'.join(str(part) for part in first['loc'])} {first['msg']}".strip()
+    try:
+        event = EVENT.validate_json(line.text)
+    except ValidationError as error:
+        why = line.fault or str(error)
+    else:
+        if event.format <= FORMAT:
+            return event
+        why = f"format {event.format} was written by a newer version; this one reads up to {FORMAT}"
     raise InputError(
         f"Invalid line in a library log: {path}, line {line.number}",
         why=why,

@@ -23,11 +23,11 @@ MENDABLE = frozenset(
 def review_proposals(
     state: LibraryState,
     proposals: Sequence[Operation],
+    problem: Problem,
+    leaks_answer: LeakCheck,
     *,
     prefix: str,
     capacity: int,
-    problem: Problem,
-    leaks_answer: LeakCheck,
     on_trial: bool,
 ) -> tuple[list[Operation], list[Refusal]]:
     """Check additions in order, each against the state after the ones before it.
@@ -35,10 +35,10 @@ def review_proposals(
     Args:
         state: the newest state of the library.
         proposals: ``add`` (content, kind, category). Its id is always assigned here.
-        prefix: prefix of new ids: ``G1`` gives ``G1-001``.
-        capacity: maximum number of lessons; there are at most ``MAX_CASES`` cases and ``MAX_INSTRUCTIONS``.
         problem: the group's problem, for the checks of the text.
         leaks_answer: whether a text gives away the answer of the problem.
+        prefix: prefix of new ids: ``G1`` gives ``G1-001``.
+        capacity: maximum number of lessons; there are at most ``MAX_CASES`` cases and ``MAX_INSTRUCTIONS``.
         on_trial: experiences are on trial: a full library retires its least promising experience for a new one.
 
     Returns:

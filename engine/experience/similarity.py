@@ -8,11 +8,9 @@ from __future__ import annotations
 import functools
 import hashlib
 import math
-import operator
 import statistics
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Generic, TypeVar
+from collections.abc import Collection, Iterable, Sequence
 
 from engine.experience.state import comes_from, texts_of_sources
 from engine.experience.text_checks import shingles
@@ -47,7 +45,7 @@ class ExperienceMatcher:
     """
 
     def __init__(self, experiences: Sequence[Experience]) -> None:
-        self._experiences = experiences
+        self.experiences = experiences
         self._sources = [
             list(dict.fromkeys(_words(one.problem_text) for one in each.evidence if one.problem_text))
             for each in experiences
@@ -83,7 +81,7 @@ class ExperienceMatcher:
         """
         allowed = [
             (one, sources, cosines)
-            for one, sources, cosines in zip(self._experiences, self._sources, self.cosines(text), strict=True)
+            for one, sources, cosines in zip(self.experiences, self._sources, self.cosines(text), strict=True)
             if one.id not in without
         ]
         least = share * max((of_source for _, _, (of_source, _) in allowed), default=0.0)
@@ -105,6 +103,7 @@ class CaseMatcher:
     """
 
     def __init__(self, cases: Sequence[Experience]) -> None:
+        self.cases = cases
         self._words = [(case, _words(" ".join(sorted(texts_of_sources(case))) or case.content)) for case in cases]
         self._texts = _Texts([words for _, words in self._words])
 
@@ -181,28 +180,6 @@ class ProblemKinds:
             others = (score for words, score in self._texts.cosines(own).items() if words != own)
             self._nearest[own] = max(others, default=0.0)
         return self._nearest[own]
-
-
-MatcherT = TypeVar("MatcherT")
-
-
-class KeptMatcher(Generic[MatcherT]):
-    """Makes the matcher of a library, and keeps it until the library changes.
-
-    Args:
-        make: makes it from experiences.
-    """
-
-    def __init__(self, make: Callable[[Sequence[Experience]], MatcherT]) -> None:
-        self._make = make
-        self._kept: tuple[Sequence[Experience], MatcherT] | None = None
-
-    def of(self, experiences: Sequence[Experience]) -> MatcherT:
-        """The matcher of these experiences."""
-        kept = self._kept
-        if kept is None or len(kept[0]) != len(experiences) or not all(map(operator.is_, kept[0], experiences)):
-            self._kept = kept = tuple(experiences), self._make(experiences)
-        return kept[1]
 
 
 class _Texts:

@@ -190,18 +190,6 @@ def is_refuted(trial: Trial, variance: float) -> bool:
     return trial.differences >= MIN_DIFFERENCES and belief(trial, variance).p_helps < RETIRED_BELOW
 
 
-@functools.lru_cache(maxsize=8192)
-def _figures(trial: Trial, variance: float) -> TrialFigures:
-    return TrialFigures(
-        differences=trial.differences,
-        sum=round(trial.total, 6),
-        squares=round(trial.squares, 6),
-        weight=None if trial.weight == trial.differences else round(trial.weight, 6),
-        mean=None if trial.mean is None else round(trial.mean, 4),
-        p_helps=round(belief(trial, variance).p_helps, 4),
-    )
-
-
 def trial_of(figures: TrialFigures) -> Trial:
     """The trial with these figures."""
     weight = float(figures.differences) if figures.weight is None else round(figures.weight, 6)
@@ -248,7 +236,16 @@ class Trials:
     def figures(self, experience_id: str) -> TrialFigures | None:
         """The figures of an experience for files and pages; None if it was never measured."""
         trial = self.of(experience_id)
-        return _figures(trial, self.variance) if trial.differences else None
+        if not trial.differences:
+            return None
+        return TrialFigures(
+            differences=trial.differences,
+            sum=round(trial.total, 6),
+            squares=round(trial.squares, 6),
+            weight=None if trial.weight == trial.differences else round(trial.weight, 6),
+            mean=None if trial.mean is None else round(trial.mean, 4),
+            p_helps=round(belief(trial, self.variance).p_helps, 4),
+        )
 
     def refuted(self) -> list[str]:
         """The ids of the experiences to retire after this group; checked every 25 groups."""

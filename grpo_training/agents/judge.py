@@ -19,8 +19,6 @@ _SCHEMA: dict[str, Any] = {
     "properties": {"score": {"type": "number"}, "reason": {"type": "string"}},
     "required": ["score"],
 }
-
-
 _SHOWN_REASON = 500
 """Characters of a reason that are kept."""
 
@@ -94,17 +92,8 @@ def _read(reply: Reply) -> Opinion:
     reading = read_json_object(reply.completion.text, required="score")
     if isinstance(reading, Fault):
         return Opinion(None, Outcome.JUDGE_FAULT, reading)
-    score = _number(reading["score"])
-    if score is None or not 0 <= score <= 1:
-        message = f"score {reading['score']!r} is no number from 0 to 1"
+    score, reason = reading["score"], reading.get("reason")
+    if type(score) not in (int, float) or not 0 <= score <= 1:
+        message = f"score {score!r} is no number from 0 to 1"
         return Opinion(None, Outcome.JUDGE_FAULT, Fault(kind="schema", message=message))
-    reason = reading.get("reason")
     return Opinion(score, reason=reason[:_SHOWN_REASON] if isinstance(reason, str) else "")
-
-
-def _number(value: Any) -> float | None:
-    """A number, also if it is written as text."""
-    try:
-        return None if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError, OverflowError):  # the last: an integer of 400 digits
-        return None

@@ -105,8 +105,8 @@ def test_a_case_that_a_person_wrote_is_found_by_its_words():
 
 
 def reviewed(state, *proposals, capacity=64, on_trial=True):
-    how = {"prefix": "G1", "capacity": capacity, "leaks_answer": leaks_short_answer}
-    applied, refused = review_proposals(state, proposals, problem=NEW, on_trial=on_trial, **how)
+    how = {"prefix": "G1", "capacity": capacity, "on_trial": on_trial}
+    applied, refused = review_proposals(state, proposals, NEW, leaks_short_answer, **how)
     return SimpleNamespace(applied=applied, refused=refused)
 
 

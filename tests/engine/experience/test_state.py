@@ -46,8 +46,8 @@ def step(operations=(), number=0, used=(), rollouts=3, correct=1):
 
 
 def judged(state, *proposals, capacity=64, **more):
-    how = {"prefix": "G1", "capacity": capacity, "leaks_answer": leaks_short_answer, "on_trial": False} | more
-    applied, refused = review_proposals(state, proposals, problem=PROBLEM, **how)
+    how = {"prefix": "G1", "capacity": capacity, "on_trial": False} | more
+    applied, refused = review_proposals(state, proposals, PROBLEM, leaks_short_answer, **how)
     return SimpleNamespace(applied=applied, refused=refused)
 
 

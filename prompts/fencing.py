@@ -35,8 +35,6 @@ def render_with_number(render: Callable[..., str]) -> str:
     if text == render(**{_NUMBER: "0" * _DIGITS}):
         return text  # it has no fence
     number = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
-    while number in text:
-        number = hashlib.sha256(number.encode()).hexdigest()[:_DIGITS]
     return render(**{_NUMBER: number})
 
 

@@ -146,24 +146,20 @@ class ExperienceLibrary:
         _, refused = self._review(state, [proposal], problem, leaks_answer, on_trial=True)
         return refused[0] if refused else None
 
-    def edit(self, operations: Sequence[Operation]) -> LibraryState:
-        """Apply the operations of a person, all or none.
+    def edit(self, operation: Operation) -> LibraryState:
+        """Apply the operation of a person.
 
         Args:
-            operations: ``pin`` (a trial does not retire it), ``unpin``, ``remove``, or ``forbid`` (remove, and keep the
+            operation: ``pin`` (a trial does not retire it), ``unpin``, ``remove``, or ``forbid`` (remove, and keep the
                 analyst from adding it or a near-duplicate again).
 
         Raises:
             InputError: the library holds no such experience.
         """
         with self._transaction():
-            ids = {text.id for text in self.state.texts}
-            for operation in operations:
-                if operation.id not in ids:
-                    raise InputError(
-                        f"Cannot {operation.op} {operation.id}: The library holds no experience of this id"
-                    )
-            return self._commit(EditEvent(at=self._now(), operations=list(operations))).after
+            if operation.id not in {text.id for text in self.state.texts}:
+                raise InputError(f"Cannot {operation.op} {operation.id}: The library holds no experience of this id")
+            return self._commit(EditEvent(at=self._now(), operations=[operation])).after
 
     def record_gate(self, event: GateEvent) -> LibraryState:
         """Record the verdict of a gate.
@@ -185,7 +181,7 @@ class ExperienceLibrary:
         """Hold the lock, with the newest log and JSON file read."""
         if self._read_only:
             raise RuntimeError("the library was opened read-only")
-        with self._guard, self._log.hold():
+        with self._guard, self._log.file.hold():
             self._log.read()
             self._reconcile(at_open=at_open)
             yield

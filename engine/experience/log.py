@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,8 +26,8 @@ class StepResult:
     problem_id: str
     epoch: int
     state: LibraryState
-    applied: tuple[Operation, ...]
-    refused: tuple[Refusal, ...]
+    applied: Sequence[Operation]
+    refused: Sequence[Refusal]
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,7 @@ class LibraryLog:
         path: the file; need not exist.
 
     Attributes:
+        file: its lock is that which every writer takes.
         entries: all events so far, oldest first.
         results: (run, step) -> what the step has changed.
         run_starts: run -> the state at its start.
@@ -57,21 +58,13 @@ class LibraryLog:
         self.entries: list[HistoryEntry] = []
         self.results: dict[tuple[str, int], StepResult] = {}
         self.run_starts: dict[str, LibraryState] = {}
-        self._file = AppendLog(path, wait_s=_LOCK_WAIT_S)
+        self.file = AppendLog(path, wait_s=_LOCK_WAIT_S)
         self._reader = LineReader(path)
 
     @property
     def state(self) -> LibraryState:
         """The library after the last event."""
         return self.entries[-1].after if self.entries else EMPTY
-
-    def hold(self) -> contextlib.AbstractContextManager[None]:
-        """Hold the lock that every writer takes.
-
-        Raises:
-            LockHeldError: another process has held it for 30 s.
-        """
-        return self._file.hold()
 
     def read(self) -> None:
         """Apply the lines that were written since the last call, by any process.
@@ -91,7 +84,7 @@ class LibraryLog:
 
     def append(self, event: LibraryEvent) -> None:
         """Write an event to the disk and apply it. The lock must be held, and the newest lines read."""
-        self._file.append(encode_line(event))
+        self.file.append(encode_line(event))
         self.read()
 
     def remember(self, event: LibraryEvent) -> None:
@@ -100,9 +93,7 @@ class LibraryLog:
         entry = HistoryEntry(len(self.entries) + 1, event, before, reduce(before, event))
         self.entries.append(entry)
         if isinstance(event, StepEvent):
-            result = StepResult(
-                event.problem_id, event.epoch, entry.after, tuple(event.operations), tuple(event.refused)
-            )
+            result = StepResult(event.problem_id, event.epoch, entry.after, event.operations, event.refused)
             self.results.setdefault((event.run, event.step), result)
         elif isinstance(event, BeginEvent):
             self.run_starts.setdefault(event.run, entry.after)

@@ -134,17 +134,10 @@ class Change:
 
 
 def diff(before: LibraryState, after: LibraryState) -> list[Change]:
-    """The changes of ids, contents, categories and pins between two states, in order of id."""
+    """The changes of experiences between two states, without uses and trials, in order of id."""
     old, new = ({one.id: one for one in state.texts} for state in (before, after))
-    pairs = [
-        Change(old.get(key), new.get(key))
-        for key in sorted(old.keys() | new.keys(), key=lambda one: (number_of(one), one))
-    ]
-    return [pair for pair in pairs if _content_key(pair.before) != _content_key(pair.after)]
-
-
-def _content_key(experience: Experience | None) -> tuple[str, ...] | None:
-    return (experience.content, experience.category, experience.status) if experience else None
+    ids = sorted(old.keys() | new.keys(), key=lambda one: (number_of(one), one))
+    return [Change(old.get(name), new.get(name)) for name in ids if old.get(name) != new.get(name)]
 
 
 def number_of(experience_id: str) -> int:
@@ -222,10 +215,12 @@ def with_operations(
         elif operation.op in ("pin", "unpin"):
             status = "pinned" if operation.op == "pin" else "active"
             live[name] = live[name].model_copy(update={"status": status})
-        elif operation.op in ("remove", "forbid", "retire"):
-            out = live.pop(name)
-            if operation.op != "remove":
-                (forbidden if operation.op == "forbid" else retired)[name] = out
+        elif operation.op == "remove":
+            del live[name]
+        elif operation.op == "forbid":
+            forbidden[name] = live.pop(name)
+        elif operation.op == "retire":
+            retired[name] = live.pop(name)
     return replace(
         state,
         texts=tuple(live.values()),

@@ -106,7 +106,11 @@ def near_duplicate(content: str, experiences: Iterable[Experience]) -> Experienc
     least 0.75.
     """
     mine = shingles(content)
-    return next((one for one in experiences if _jaccard(mine, shingles(one.content)) >= _NEAR_DUPLICATE), None)
+    for experience in experiences:
+        words = shingles(experience.content)
+        if len(mine & words) >= _NEAR_DUPLICATE * len(mine | words):
+            return experience
+    return None
 
 
 def count_words(text: str) -> int:
@@ -152,12 +156,6 @@ def shingles(text: str) -> frozenset[str]:
         elif not single[index] or index == 0 or not single[index - 1]:
             found.add(word)
     return frozenset(found)
-
-
-def _jaccard(one: frozenset[str], other: frozenset[str]) -> float:
-    shared = len(one & other)
-    union = len(one) + len(other) - shared
-    return shared / union if union else 0.0
 
 
 _MARKUP = re.compile(
@@ -212,19 +210,14 @@ def _undressed(text: str) -> str:
 
 
 def _check_problem_text(content: str, problem_text: str) -> Reason | None:
-    words = _words(content)
+    words, words_of_problem = _words(content), _words(problem_text)
     for length, of_ideographs in ((_SHARED_WORDS, False), (_SHARED_IDEOGRAPHS, True)):
-        known = _known_runs(problem_text, length)
+        known = set(_runs(words_of_problem, length))
         for run in _runs(words, length):
             if run in known and any(_IS_IDEOGRAPH.match(word) for word in run) == of_ideographs:
                 phrase = ("" if of_ideographs else " ").join(run)
                 return Reason("problem_text", f"'{phrase}' is copied from the problem.")
     return None
-
-
-@functools.lru_cache(maxsize=64)
-def _known_runs(problem_text: str, length: int) -> frozenset[tuple[str, ...]]:
-    return frozenset(_runs(_words(problem_text), length))
 
 
 def _runs(words: list[str], length: int) -> Iterator[tuple[str, ...]]:

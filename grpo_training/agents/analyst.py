@@ -137,7 +137,9 @@ class ExperienceAnalyst:
         )
 
         def read(reply: Reply) -> Proposal:
-            return Proposal() if reply.completion is None else lesson_in(reply.completion.text)
+            if reply.completion is None:
+                return Proposal(outcome=Outcome.MODEL_FAULT, fault=reply.fault)
+            return lesson_in(reply.completion.text)
 
         def reason_to_ask_again(proposal: Proposal) -> str | None:
             if proposal.fault is not None:
@@ -145,11 +147,7 @@ class ExperienceAnalyst:
             return objection(proposal.lesson) if proposal.lesson else None
 
         [answer] = await ask(self.client, request, [sample_index], read, reason_to_ask_again, form=_FORM)
-        if answer.read is None:
-            return Proposal(outcome=Outcome.INFRA_FAULT, fault=answer.reply.fault)
-        if answer.reply.completion is None:
-            return Proposal(outcome=Outcome.MODEL_FAULT, fault=answer.reply.fault)
-        return answer.read
+        return answer.read or Proposal(outcome=Outcome.INFRA_FAULT, fault=answer.reply.fault)
 
     async def propose_instruction(
         self, task: Task, misses: Sequence[Miss], present: Sequence[Experience]

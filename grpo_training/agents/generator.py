@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, InitVar, dataclass
+from functools import partial
 
 from engine.abilities import asked_through, schema_of
 from engine.records import Candidate, ChatRequest, Experience, Message, Outcome, Problem, Reply, Sampling
@@ -79,10 +80,7 @@ async def ask_for_candidates(
     client: ChatClient, request: ChatRequest, sample_indices: Sequence[int], task: Task, problem: Problem
 ) -> list[ReadReply[Candidate]]:
     """Sample a request for candidates; the model is asked once to send an unreadable one again."""
-
-    def read(reply: Reply) -> Candidate:
-        return read_candidate(task, problem, reply)
-
+    read = partial(read_candidate, task, problem)
     form = task.reply_description if schema_of(task, problem) is None else JSON_OBJECT
     return await ask(client, request, sample_indices, read, task.re_ask_reason, form=form)
 

@@ -21,10 +21,6 @@ commands:
   remove ID  delete it
   forbid ID  delete it; the analyst cannot add it again
 
-examples, each after python -m grpo_training.experiences:
-  show g1-003
-  pin G1-003 --run mails
-
 Texts are changed and added in the JSON files, with a text editor: what a file says is the library.
 """
 

@@ -47,7 +47,7 @@ def run_subcommand(arguments: argparse.Namespace) -> int:
         _show(arguments.id, name, libraries[name], view)
         return 0
     library = open_library(library_file(run.experiences, name), read_only=False)
-    state = library.edit([Operation(op=arguments.command, id=arguments.id)])
+    state = library.edit(Operation(op=arguments.command, id=arguments.id))
     view.line(f"{arguments.id} {_CHANGES[arguments.command]}; {name} is version {state.version}")
     return 0
 

@@ -50,8 +50,7 @@ def change_of(entry: HistoryEntry, experience_id: str) -> tuple[str, str] | None
         return None
     content = after.content if after else ""
     event = entry.event
-    if event.event == "import":
-        return "import", content
     operations = event.operations if event.event in ("step", "edit") else []
     names = [operation.op for operation in operations if operation.id == experience_id]
+    names = ["import"] if event.event == "import" else names
     return (", ".join(names), content) if names else None

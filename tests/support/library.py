@@ -84,4 +84,4 @@ def by_hand(library, contents=None, new=()):
 
 def mark(library, op, experience_id):
     """Change an experience as ``pin``, ``unpin``, ``forbid`` and ``remove`` do."""
-    return library.edit([Operation(op=op, id=experience_id)])
+    return library.edit(Operation(op=op, id=experience_id))

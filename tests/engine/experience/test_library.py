@@ -8,7 +8,7 @@ import pytest
 from engine.errors import InputError
 from engine.experience.events import BeginEvent
 from engine.experience.library import ExperienceLibrary, library_prefix
-from engine.records import Operation, Uses
+from engine.records import Uses
 from tests.support.library import (
     CONTENTS,
     add,
@@ -101,12 +101,6 @@ def test_each_change_is_an_event_of_the_history(library, path):
     assert commit(library, outcome(4), [add(CONTENTS[4])]).applied[0].id == "G1-005"
     events = [entry.event.event for entry in library.history()]
     assert events == ["step"] * 3 + ["edit", "import", "edit", "edit", "step"]
-
-
-def test_an_edit_is_applied_completely_or_not_at_all(library):
-    with pytest.raises(InputError, match="Cannot remove G1-999: The library holds no experience of this id"):
-        library.edit([Operation(op="remove", id="G1-001"), Operation(op="remove", id="G1-999")])
-    assert contents(library) == CONTENTS[:3]
 
 
 def test_the_json_file_is_the_library_also_after_an_edit_by_hand(library, path):
@@ -361,7 +355,8 @@ def test_the_rendered_file_is_that_of_a_new_reader_after_every_kind_of_change(li
     mark(library, "pin", "G1-003")
     library = by_hand(library, {"G1-001": 'A "quoted" text with é and \\ in it.'})
     assert path.read_bytes() == rendered(ExperienceLibrary(path, read_only=True).state)
-    library.edit([Operation(op="remove", id=one.id) for one in library.state.experiences])
+    for one in library.state.experiences:
+        mark(library, "remove", one.id)
     assert path.read_bytes() == rendered(library.state) == b"[]\n"
 
 

@@ -129,7 +129,7 @@ def test_a_library_that_harms_is_rejected_and_used_no_more_until_it_changes(tmp_
     problem = Problem(id="x", text="crates", answer="")
     assert not LearnedExperiences(world.opened().state).of(problem)
     assert "rejected: the library harms" in capsys.readouterr().out
-    changed = ExperienceLibrary(world.path).edit([])  # nothing changes: still rejected
+    changed = ExperienceLibrary(world.path).state  # nothing changes: still rejected
     assert not LearnedExperiences(changed).of(problem)
     library = ExperienceLibrary(world.path)
     mark(library, "forbid", "G1-001")

@@ -509,7 +509,7 @@ class TrialFigures(Record):
 
 
 class Experience(Record):
-    """One experience of a library. ``status`` is ``active``, ``pinned`` or ``deleted``.
+    """One experience of a library. ``status`` is ``active`` or ``pinned``.
 
     A ``lesson`` is a sentence of at most 32 words. A ``case`` is a solved problem, shortened.
     """
@@ -520,7 +520,7 @@ class Experience(Record):
     source_problem: str = ""
     created_at: str = ""
     kind: ExperienceKind = left_out("lesson")
-    status: Literal["active", "pinned", "deleted"] = "active"
+    status: Literal["active", "pinned"] = "active"
     evidence: list[Evidence] = Field(default_factory=list)
     uses: Uses = Uses()
     trial: TrialFigures | None = left_out()

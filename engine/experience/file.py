@@ -75,11 +75,11 @@ def parse_library(content: bytes, path: Path) -> list[Experience]:
         raise InputError(f"{path} is not JSON", why=f"{error}.", fix=fix) from None
     if not isinstance(raw, list):
         raise InputError(f"{path}: expected an array of experiences, got {type(raw).__name__}")
-    return [entry for place, one in enumerate(raw, 1) if (entry := _entry(one, place, path))]
+    return [_entry(one, place, path) for place, one in enumerate(raw, 1)]
 
 
-def _entry(raw: Any, place: int, path: Path) -> Experience | None:
-    """One entry, checked except for leaks of its problem's answer; None if it is marked as deleted."""
+def _entry(raw: Any, place: int, path: Path) -> Experience:
+    """One entry, checked except for leaks of its problem's answer."""
     where = f"{path}, entry {place}"
     if not isinstance(raw, dict) or not isinstance(raw.get("content"), str):
         raise InputError(f"{where}: expected an object with the text 'content'", fix=_FIX)
@@ -98,4 +98,4 @@ def _entry(raw: Any, place: int, path: Path) -> Experience | None:
         raise InputError(f"{where}: {field}: {first['msg']}", fix=_FIX) from None
     if reason := check_text(entry.content, kind=entry.kind):
         raise InputError(f"{where} ({entry_id or 'no id'}): {reason.message}", fix=_FIX)
-    return None if entry.status == "deleted" else entry
+    return entry

@@ -317,17 +317,16 @@ def _replaced(state: LibraryState, experiences: Sequence[Experience]) -> Library
     Uses and trials are never undone: those of the state are kept, and those in the records fill the gaps. The trial of
     an experience does not hold for another text.
     """
-    restored = [experience for experience in experiences if experience.status != "deleted"]
-    ids = {one.id for one in restored}
-    contents = {one.id: one.content for one in restored}
-    counts = {one.id: (one.uses.rollouts, one.uses.correct) for one in restored if one.uses.rollouts}
+    ids = {one.id for one in experiences}
+    contents = {one.id: one.content for one in experiences}
+    counts = {one.id: (one.uses.rollouts, one.uses.correct) for one in experiences if one.uses.rollouts}
     counts |= {key: count for key, count in state.counts.items() if key in ids}
-    found = {one.id: trial_of(one.trial) for one in restored if one.trial}
     others = {one.id for one in (*state.texts, *state.retired) if contents.get(one.id, one.content) != one.content}
+    found = {one.id: trial_of(one.trial) for one in experiences if one.trial and one.id not in others}
     trials = state.trials.only((ids | {one.id for one in state.retired}) - others)
     return replace(
         state,
-        texts=tuple(one.model_copy(update={"uses": Uses(), "trial": None}) for one in restored),
+        texts=tuple(one.model_copy(update={"uses": Uses(), "trial": None}) for one in experiences),
         counts=counts,
         next_number=max([state.next_number, *(number_of(experience.id) + 1 for experience in experiences)]),
         forbidden=tuple(one for one in state.forbidden if one.id not in ids),

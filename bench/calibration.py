@@ -95,7 +95,7 @@ def intervals(
                 scores.append(float(is_right) if is_bounded else chance + rng.gauss(0, 0.45))
             value = difference(sides, scores)
             assert value is not None
-            trials = trials.with_group(value, halves)
+            trials = trials.with_group(value, halves, {})
             for one in chosen:
                 seen[one] += 1
                 interval = trials.interval(one)

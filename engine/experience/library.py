@@ -9,7 +9,6 @@ point leaves a consistent one.
 from __future__ import annotations
 
 import contextlib
-import functools
 import re
 import threading
 from collections import Counter
@@ -24,7 +23,6 @@ from engine.experience.events import (
     GateEvent,
     ImportEvent,
     LibraryEvent,
-    Refusal,
     StepEvent,
 )
 from engine.experience.file import as_library, file_content, parse_library
@@ -68,7 +66,6 @@ class ExperienceLibrary:
         self.capacity = capacity
         self._clock, self._read_only = clock, read_only
         self._prefix = library_prefix(self.json_path.stem.removesuffix("_experiences"))
-        self._review = functools.partial(review_proposals, prefix=self._prefix, capacity=capacity)
         self._log = LibraryLog(self.log_path)
         self._guard = threading.RLock()
         self._last_rendered: tuple[LibraryState | None, bytes] = (None, b"")
@@ -129,22 +126,20 @@ class ExperienceLibrary:
         with self._transaction():
             key = (step.run, step.step)
             if key not in self._log.results:
-                applied, refused = self._review(self.state, proposals, problem, leaks_answer, on_trial=on_trial)
+                applied, refused = review_proposals(
+                    self.state,
+                    proposals,
+                    problem,
+                    leaks_answer,
+                    prefix=self._prefix,
+                    capacity=self.capacity,
+                    on_trial=on_trial,
+                )
                 known = {"at": self._now(), "operations": applied, "refused": refused}
                 if keeps_problem and applied:
                     known["problem_text"] = kept_text(problem)
                 self._commit(with_retirements(self.state, step.model_copy(update=known)))
             return self._log.results[key]
-
-    def objection(
-        self, state: LibraryState, proposal: Operation, problem: Problem, leaks_answer: LeakCheck
-    ) -> Refusal | None:
-        """What would be refused of a proposal on trial in a state of this library; None: it would be applied.
-
-        Nothing is recorded.
-        """
-        _, refused = self._review(state, [proposal], problem, leaks_answer, on_trial=True)
-        return refused[0] if refused else None
 
     def edit(self, operation: Operation) -> LibraryState:
         """Apply the operation of a person.

@@ -14,10 +14,6 @@ MAX_CASES = 400
 """Cases of a library."""
 MAX_INSTRUCTIONS = 2
 """Instructions of a library. All of them stand in all prompts, so that each is measured by every problem."""
-MENDABLE = frozenset(
-    "empty too_many_words too_many_characters not_one_line control_characters markup answer problem_text".split()
-)
-"""Codes of refusals after which the analyst can say the same in better words."""
 
 
 def review_proposals(

@@ -150,8 +150,6 @@ def reduce(state: LibraryState, event: LibraryEvent) -> LibraryState:
     """The state after an event. The operations of an event have already been checked."""
     match event:
         case BeginEvent():
-            if not event.model and event.choice is None:
-                return state
             trials = state.trials.of_run(event.model, event.task_file)
             return replace(state, trials=trials, choice=event.choice or state.choice)
         case GateEvent():
@@ -281,8 +279,6 @@ def _measured(state: LibraryState, event: StepEvent) -> LibraryState:
 
 def with_retirements(state: LibraryState, event: StepEvent) -> StepEvent:
     """A step with the experiences that it refutes retired."""
-    if event.trial is None:
-        return event
     after = reduce(state, event)
     if after.trials.groups == state.trials.groups:
         return event

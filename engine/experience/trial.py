@@ -278,7 +278,7 @@ class Trials:
         self,
         difference: float,
         halves: Mapping[str, Half],
-        likeness: Mapping[str, float] | None = None,
+        likeness: Mapping[str, float],
         *,
         more_cases: float = 0.0,
     ) -> "Trials":
@@ -290,9 +290,8 @@ class Trials:
             likeness: id -> of the problem to those that an experience was learned from; 1 if it is absent.
             more_cases: cases that A had more than B, each times its likeness.
         """
-        alike = likeness or {}
         measured = {
-            one: self.of(one).with_difference(difference if half == "A" else -difference, alike.get(one, 1.0))
+            one: self.of(one).with_difference(difference if half == "A" else -difference, likeness.get(one, 1.0))
             for one, half in halves.items()
         }
         by_id, groups = {**self.by_id, **measured}, self.groups + 1
@@ -318,8 +317,7 @@ class Trials:
 
     def only(self, kept: Collection[str]) -> "Trials":
         """The trials of these experiences."""
-        left = {name: trial for name, trial in self.by_id.items() if name in kept}
-        return self if len(left) == len(self.by_id) else replace(self, by_id=left)
+        return replace(self, by_id={name: trial for name, trial in self.by_id.items() if name in kept})
 
 
 def begun_again(trial: Trial, variance: float) -> Trial:

@@ -13,10 +13,10 @@ from engine.errors import InputError
 from engine.experience.events import BeginEvent, GroupTrial, Miss, Refusal, StepEvent
 from engine.experience.library import ExperienceLibrary
 from engine.experience.log import StepResult
-from engine.experience.proposals import MAX_CASES, MAX_INSTRUCTIONS, MENDABLE
+from engine.experience.proposals import MAX_CASES, MAX_INSTRUCTIONS
 from engine.experience.similarity import ProblemKinds
 from engine.experience.state import LibraryState
-from engine.experience.text_checks import LeakCheck, holds_answer
+from engine.experience.text_checks import LeakCheck, check_text, holds_answer
 from engine.experience.trial import MAX_UNMEASURED
 from engine.llm.client import LLMClient
 from engine.reading.model_text import as_one_line, without_control_characters
@@ -186,9 +186,9 @@ class ExperienceExtractor:
             return None
 
         def objection(lesson: str) -> str | None:
-            """Why the library would refuse a lesson that can be mended, in the state of the prompts."""
-            refusal = self.library.objection(state, _addition(lesson, step), step.problem, _leak_check())
-            return refusal.message if refusal is not None and refusal.reason in MENDABLE else None
+            """Why the library would refuse the text of a lesson, which other words can mend."""
+            reason = check_text(lesson, step.problem, _leak_check())
+            return None if reason is None else reason.message
 
         # The same attempts may be made again in a later pass, and then teach something else.
         sample_index = step.epoch if self._analyst.temperature else 0

@@ -1,6 +1,8 @@
-"""A row with outcomes that are chosen by the test."""
+"""A row with outcomes that are chosen by the test, and the rows of a dataset."""
 
-from engine.tasks.traffic.rows import row_of
+import json
+
+from engine.tasks.traffic.rows import TrafficRow, row_of
 from engine.tasks.traffic.signals import Observation, PhaseMeasure
 
 
@@ -34,3 +36,8 @@ def row(before=7, extend=5, switch=9, **seen):
         horizon=20,
         state_file="",
     )
+
+
+def rows_of(path):
+    """The rows of a dataset file."""
+    return [TrafficRow.model_validate(each) for each in json.loads(path.read_text())]

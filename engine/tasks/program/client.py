@@ -23,6 +23,8 @@ _AGAIN = 1_000_000
 """Difference of sample indices between equal requests of one run, so that each is a sample of its own."""
 _THREADS = 64
 """Programs that are no coroutine functions and run at once."""
+_OWN_HTTP: dict[str, Any] = {"trust_env": False, "verify": False, "timeout": None}
+"""The address is on this machine, without a proxy and without TLS; the client of the run has its own time limits."""
 
 
 class SamplingClient(Protocol):
@@ -75,7 +77,6 @@ class _Run:
 
     def __init__(self, client: SamplingClient, request: ChatRequest, index: int, prompts: Mapping[str, str]) -> None:
         self._client, self._request, self._index, self._prompts = client, request, index, prompts
-        self._loop = asyncio.get_running_loop()
         self._asked: Counter[str] = Counter()
         self._calls: list[Call] = []
         self._used: list[Usage] = []
@@ -85,14 +86,19 @@ class _Run:
         self._error: ScaffoldError | None = None
 
     async def of(self, function: Callable[..., Any], row: Mapping[str, Any], url: str) -> Reply:
+        import openai
+
+        asked_at: dict[str, Any] = {"base_url": url, "api_key": "-", "max_retries": 0}
         returned: Any = None
         failed = ""
         try:
             if inspect.iscoroutinefunction(function):
-                async with self._async_client(url) as client:
+                async with openai.AsyncOpenAI(http_client=HTTP.AsyncClient(**_OWN_HTTP), **asked_at) as client:
                     returned = await function(row, client, self._prompts)
             else:
-                returned = await self._loop.run_in_executor(_threads(), self._in_thread, function, row, url)
+                with openai.OpenAI(http_client=HTTP.Client(**_OWN_HTTP), **asked_at) as client:
+                    loop = asyncio.get_running_loop()
+                    returned = await loop.run_in_executor(_threads(), function, row, client, self._prompts)
         except Exception as error:  # noqa: BLE001 - the program is the user's own code
             failed = f"the program raised {type(error).__name__}: {error}"[:500]
         if self._error is not None:
@@ -122,23 +128,6 @@ class _Run:
         )
         completion = Completion(text=run.text(), finish_reason="stop", usage=usage, model=self._model)
         return Reply(sample_index=self._index, outcome=Outcome.OK, completion=completion)
-
-    def _in_thread(self, function: Callable[..., Any], row: Mapping[str, Any], url: str) -> Any:
-        import openai
-
-        def answer(path: str, body: dict[str, Any]) -> Any:
-            return asyncio.run_coroutine_threadsafe(self.answer(path, body), self._loop).result()
-
-        with openai.OpenAI(
-            base_url=url, api_key="-", max_retries=0, http_client=HTTP.Client(transport=_InThread(answer))
-        ) as client:
-            return function(row, client, self._prompts)
-
-    def _async_client(self, url: str) -> Any:
-        import openai
-
-        client = HTTP.AsyncClient(transport=_InLoop(self.answer))
-        return openai.AsyncOpenAI(base_url=url, api_key="-", max_retries=0, http_client=client)
 
     async def answer(self, path: str, body: dict[str, Any]) -> Any:
         """Answer one request of the program, as a server would."""
@@ -200,28 +189,6 @@ class _Run:
             if learned:
                 text = text.replace(learned, f'[what was learned for the step "{name}"]')
         return text
-
-
-class _InThread(HTTP.BaseTransport):  # type: ignore[misc] # the package depends on the SDK
-    """Answers the requests of a client in a thread."""
-
-    def __init__(self, answer: Callable[[str, dict[str, Any]], Any]) -> None:
-        self._answer = answer
-
-    def handle_request(self, request: Any) -> Any:
-        """Answer a request."""
-        return self._answer(str(request.url.path), json.loads(request.read() or b"{}"))
-
-
-class _InLoop(HTTP.AsyncBaseTransport):  # type: ignore[misc]
-    """Answers the requests of an asynchronous client."""
-
-    def __init__(self, answer: Callable[[str, dict[str, Any]], Any]) -> None:
-        self._answer = answer
-
-    async def handle_async_request(self, request: Any) -> Any:
-        """Answer a request."""
-        return await self._answer(str(request.url.path), json.loads(await request.aread() or b"{}"))
 
 
 def _message(given: Any) -> Message:

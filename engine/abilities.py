@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, runtime_checkabl
 
 from pydantic import BaseModel
 
-from engine.records import Candidate, Completion, DisplayBlock, ImageReference, Problem
-from engine.task import Example, Measurement, ScoredFields, Task, completion_of_row
+from engine.records import Candidate, DisplayBlock, ImageReference, Problem
+from engine.task import Example, Measurement, ScoredFields, Task
 
 if TYPE_CHECKING:
     from engine.answers.how import HowCompared
@@ -217,12 +217,8 @@ class HasCheckOptions(Protocol):
 
 
 @runtime_checkable
-class ScoresForeignRows(Protocol):
-    """Rows of other programs have keys of this task, and their scored rows get some."""
-
-    def completion_of_row(self, row: Mapping[str, Any]) -> Completion | None:
-        """The completion of a row of rollouts that another program wrote; None if the row has none."""
-        return completion_of_row(row)
+class AddsScoredFields(Protocol):
+    """Scored rows have further keys of this task."""
 
     def scored_fields(self, candidate: Candidate[Any], measurement: Measurement) -> ScoredFields:
         """What a scored row says of a candidate beside its rewards."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from engine.errors import InputError, MissingInputError
 from engine.storage.append_log import replace_file
-from engine.storage.lines import LineReader
+from engine.storage.json_lines import bad_line, json_lines
 
 
 def read_rows(path: Path, maker: str) -> list[dict[str, Any]]:
@@ -29,14 +29,11 @@ def read_rows(path: Path, maker: str) -> list[dict[str, Any]]:
     if not path.is_file():
         raise MissingInputError(f"File not found: {path}", fix=fix)
     rows = []
-    for line in LineReader(path).read(to_the_end=True):
-        try:
-            row = json.loads(line.text.decode("utf-8-sig")) if not line.fault else None
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"{path}:{line.number}: not JSON", why=str(error)) from None
-        if not isinstance(row, dict):
-            raise InputError(f"{path}:{line.number}: {line.fault or 'expected a JSON object'}")
-        rows.append(row)
+    for number, row in enumerate(json_lines(path.open("rb"), path), 1):
+        if not isinstance(row, dict | None):
+            raise bad_line(path, number, "expected a JSON object")
+        if row is not None:
+            rows.append(row)
     if not rows:
         raise InputError(f"{path} is empty", fix=fix)
     return rows

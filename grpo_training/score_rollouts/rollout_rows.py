@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.abilities import ScoresForeignRows
 from engine.errors import InputError, MissingInputError
 from engine.records import Completion
 from engine.storage.lines import Line, LineReader
@@ -144,7 +143,7 @@ def _row(line: Line, task: Task, prompts: Collection[str]) -> RolloutRow:
     prompt_id = str(given)
     if prompt_id not in prompts:
         raise _BadRowError(f"no prompt has the id {prompt_id[:80]!r}")
-    completion = task.completion_of_row(row) if isinstance(task, ScoresForeignRows) else completion_of_row(row)
+    completion = completion_of_row(row)
     if completion is None:
         raise _BadRowError(f"it has no reply ({', '.join(REPLY_FIELDS)})")
     return RolloutRow(row, prompt_id, completion)

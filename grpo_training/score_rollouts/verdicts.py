@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from pydantic import Field
 
-from engine.abilities import ScoresForeignRows
+from engine.abilities import AddsScoredFields
 from engine.records import Completion, Fault, Outcome, Problem, Record
 from engine.reward_evaluator import RewardEvaluator, Scored
 from engine.task import ScoredFields, Task
@@ -98,9 +98,7 @@ def verify(task: Task, problem: Problem, completion: Completion) -> StoredVerdic
 
 def _verdict(task: Task, scored: Scored) -> StoredVerdict:
     measurement, total = scored.measurement, scored.rewards.r_total
-    fields = (
-        task.scored_fields(scored.candidate, measurement) if isinstance(task, ScoresForeignRows) else ScoredFields()
-    )
+    fields = task.scored_fields(scored.candidate, measurement) if isinstance(task, AddsScoredFields) else ScoredFields()
     is_scored = scored.outcome.carries_reward and total is not None
     outcome, fault = (scored.outcome, scored.fault) if is_scored else (Outcome.INFRA_FAULT, _why_not(scored))
     facts = {"outcome": str(outcome), "fault": None if fault is None else fault.model_dump()}

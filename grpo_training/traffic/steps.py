@@ -6,7 +6,7 @@ from concurrent.futures import as_completed
 from pathlib import Path
 
 from engine.errors import InputError, MissingInputError, ScaffoldError
-from engine.tasks.traffic.scenarios import find_config, unused_step_length
+from engine.tasks.traffic.scenarios import find_config
 from engine.tasks.traffic.simulation.generation import Generated, GenerationSettings, generate_scenario
 from engine.tasks.traffic.simulation.process import SimulationThreads, require_sumo
 from grpo_training.cli.bar import progress_bar
@@ -67,19 +67,11 @@ def _say(result: Generated) -> None:
 
 
 def chosen_folders(settings: Chosen) -> list[Path]:
-    """The folders of the chosen scenarios. A step length that is not used is reported.
+    """The folders of the chosen scenarios.
 
     Raises:
         MissingInputError: a scenario is not there, or has no configuration.
     """
-    folders = _named_folders(settings)
-    for config in (path for folder in folders for path in folder.glob("*.sumocfg")):
-        if length := unused_step_length(config):
-            say(f"{config}: step-length {length} is not used; a step is 1 s here")
-    return folders
-
-
-def _named_folders(settings: Chosen) -> list[Path]:
     if settings.all:
         folders = sorted(path.parent for path in settings.scenarios_dir.glob("*/*.sumocfg"))
         if not folders:

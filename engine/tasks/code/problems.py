@@ -270,27 +270,15 @@ def _lines(value: Any) -> str:
 
 
 def _json(value: Any, name: str) -> Any:
-    """The value of a field of APPS: JSON text that may be empty, or contain integers too long for ``int``."""
+    """The value of a field of APPS: JSON text that may be empty."""
     if not isinstance(value, str):
         return value
     if not value.strip():
         return None
     try:
-        return json.loads(value, parse_int=_integer)
+        return json.loads(value)
     except (ValueError, RecursionError) as error:
         raise UnusableRowError("bad_json", f"{name} is not JSON: {str(error)[:200]}") from None
-
-
-def _integer(digits: str) -> int:
-    """An integer of up to 50,000 digits. ``int`` accepts 4,300 digits by default."""
-    sign, digits = (-1, digits[1:]) if digits.startswith("-") else (1, digits)
-    if len(digits) > 50_000:
-        raise ValueError(f"an integer of {len(digits)} digits")
-    value = 0
-    for start in range(0, len(digits), 4000):
-        block = digits[start : start + 4000]
-        value = value * 10 ** len(block) + int(block)
-    return sign * value
 
 
 def _plain(text: str) -> str:

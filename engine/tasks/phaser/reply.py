@@ -1,8 +1,7 @@
 """Reads the plan and the code of a reply. It only reads: nothing is parsed as JavaScript or executed here.
 
 A reply is ``[PLAN] ... [/PLAN]`` and a fenced program. The code is, in this order: the last closed fence that is tagged
-as JavaScript; the last closed fence without a tag; the text after a line that starts with ``code:``, if an earlier line
-starts with ``plan:``. Prose is never read as code, and ``code:`` inside a program is not a label.
+as JavaScript; the last closed fence without a tag. Prose is never read as code.
 """
 
 from __future__ import annotations
@@ -16,12 +15,11 @@ from typing import Any, Literal
 MAX_CHARS = 400_000
 """Characters of a reply that are read, from its end."""
 
-Method = Literal["javascript_fence", "untagged_fence", "labels", "none"]
+Method = Literal["javascript_fence", "untagged_fence", "none"]
 
 _JAVASCRIPT = frozenset({"js", "javascript", "ecmascript", "jsx", "mjs"})
 _MOST_FENCES, _MOST_STEPS, _MOST_ITEM_CHARS = 64, 100, 2000
 _FENCE = re.compile(r"^[ \t]{0,3}(`{3,}|~{3,})[ \t]*([^\s`]*)[^`\n]*$")
-_LABELS = re.compile(r"^[ \t]*plan:[ \t]*(.*?)^[ \t]*code:[ \t]*(.*)", re.IGNORECASE | re.DOTALL | re.MULTILINE)
 _REQUIREMENT = re.compile(r"^\s*(?:REQ|需求)\s*[:：]\s*(.*)$", re.IGNORECASE)
 _APIS = re.compile(r"^\s*(?:APIS?|接口)\s*[:：]\s*(.*)$", re.IGNORECASE)
 _STEPS = re.compile(r"^\s*(?:STEPS?|步骤)\s*[:：]?\s*(.*)$", re.IGNORECASE)
@@ -78,8 +76,6 @@ def read_reply(text: str) -> GameReply:
     if tagged or untagged:
         method = "javascript_fence" if tagged else "untagged_fence"
         code = (tagged or untagged)[-1]
-    elif not fences and not is_cut_off and plan_closed is None and (labels := _LABELS.search(rest)):
-        method, plan_raw, code = "labels", labels[1].strip(), labels[2].strip()
     extraction = Extraction(method, len(fences), plan_closed, is_cut_off)
     return GameReply(plan_raw, read_plan(plan_raw), code.strip("\n"), extraction)
 

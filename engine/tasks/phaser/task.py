@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from engine.contract.datasets import Dataset
 from engine.records import Candidate, Completion, DisplayBlock, Fault, Outcome, Problem
-from engine.task import MAX_SHOWN_CHARS, Measurement, ScoredFields, Task, TaskMerge, Teaching, completion_of_row
+from engine.task import MAX_SHOWN_CHARS, Measurement, ScoredFields, Task, TaskMerge, Teaching
 from engine.tasks.phaser import ROW_FIELDS
 from engine.tasks.phaser.options import GameOptions
 from engine.tasks.phaser.problems import facts_of, problem_of, read_prompt
@@ -93,17 +93,6 @@ class PhaserTask(Task[GameReply]):
             text = completion.text[-MAX_SHOWN_CHARS:]
             return Candidate(Outcome.MODEL_FAULT, content=reply, text=text, fault=fault)
         return Candidate(Outcome.OK, content=reply, text=completion.text[-MAX_SHOWN_CHARS:])
-
-    def completion_of_row(self, row: Mapping[str, Any]) -> Completion | None:
-        """The reply of a row. An empty ``text`` is replaced by ``plan_raw`` and ``code``, if the row has them."""
-        completion = completion_of_row(row)
-        code = row.get("code")
-        if (completion is None or not completion.text.strip()) and isinstance(code, str) and code.strip():
-            plan = row.get("plan_raw")
-            block = f"[PLAN]\n{plan}\n[/PLAN]\n" if isinstance(plan, str) and plan.strip() else ""
-            fenced = code if "```" in code else f"```javascript\n{code}\n```"
-            return Completion(text=f"{block}\n{fenced}")
-        return completion
 
     def re_ask_reason(self, candidate: Candidate[GameReply]) -> str | None:
         """The fault of a reply without code."""

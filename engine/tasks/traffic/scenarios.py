@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,16 +44,6 @@ def find_config(folder: Path) -> Path:
             fix="Keep one of them in the folder.",
         )
     return configs[0]
-
-
-def unused_step_length(sumocfg: Path) -> str:
-    """The ``step-length`` of a configuration where it is not the second of all simulations here; else empty."""
-    try:
-        root = ElementTree.parse(sumocfg).getroot()  # noqa: S314
-    except (OSError, ElementTree.ParseError):  # SUMO refuses it later
-        return ""
-    given = [element.get("value", element.get("v", "")).strip() for element in root.iter("step-length")]
-    return next((text for text in given if not re.fullmatch(r"0*1(\.0*)?", text)), "")
 
 
 def network_digest(sumocfg: Path) -> str:

@@ -83,8 +83,8 @@ def test_each_task_implements_the_protocols_that_it_needs():
             "ReadsQuestions",
             "RemarksOnProblems",
         },
-        "phaser": {"DisplaysItself", "MakesAnswers", "HasCheckOptions", "ScoresForeignRows"},
-        "traffic": {"DisplaysItself", "GradesInParts", "HasCheckOptions", "TrainsOnline"},
+        "phaser": {"DisplaysItself", "MakesAnswers", "HasCheckOptions", "AddsScoredFields"},
+        "traffic": {"DisplaysItself", "GradesInParts", "TrainsOnline"},
     }
 
 

@@ -131,15 +131,6 @@ class TestGeneration:
         with pytest.raises(InputError, match="other scenario files"):
             generate_scenario(folder, tmp_path / "data", settings)
 
-    def test_another_step_length_is_noted_once(self, scenarios, tmp_path, capsys):
-        first = min(scenarios.iterdir())
-        for name in ("plain", "fine"):
-            shutil.copytree(first, tmp_path / "scenarios" / name)
-        config = next((tmp_path / "scenarios" / "fine").glob("*.sumocfg"))
-        config.write_text(config.read_text().replace("<time>", '<time><step-length value="0.5"/>'))
-        assert main(generate_words(tmp_path / "scenarios", tmp_path / "data", "--max-decisions", "1")) == 0
-        assert capsys.readouterr().out.count("step-length 0.5 is not used; a step is 1 s here") == 1
-
     def test_failed_scenarios_are_reported_and_the_others_are_kept(self, scenarios, tmp_path, capsys):
         shutil.copytree(min(scenarios.iterdir()), tmp_path / "scenarios" / "good")
         for name in ("bad", "worse"):

@@ -86,14 +86,6 @@ def test_a_method_of_the_reference_is_called_where_a_row_of_apps_has_no_starter_
     assert facts_of(called).entry_point == "twice"
 
 
-def test_integers_that_python_would_not_read():
-    digits = "7" * 20_000
-    given = f'{{"fn_name": "f", "inputs": [[{digits}]], "outputs": [-{digits}]}}'
-    test = facts_of(apps(given)).tests[0]
-    assert test["args"] == f"[{hex((10**20_000 - 1) // 9 * 7)}]"
-    assert test["expected"].startswith("-0x")
-
-
 @table(
     ("given", "reason"),
     [

@@ -41,7 +41,6 @@ def test_labels_inside_a_program_leave_it_whole(code):
         (fenced("first()", "js") + fenced("npm start", "sh"), "first()", None),
         (fenced("{}", "json") + fenced("plain()", ""), "plain()", "untagged_fence"),
         (fenced("plain()", "") + fenced("tagged()", "JavaScript"), "tagged()", None),
-        ("plan: draw\na ball\ncode:\nplay();\nstop();", "play();\nstop();", "labels"),
         ("~~~js\na();\n```\nb();\n~~~", "a();\n```\nb();", None),
         ("````js\n```\n````", "```", None),
         ("<think>\n```js\nwrong()\n```\n</think>\n```js\nright()\n```", "right()", None),

@@ -144,16 +144,6 @@ def test_reward_and_validation_have_the_same_keys_whatever_happened():
     assert (failed.total, failed.reward["total"], failed.validation["outcome"]) == (None, None, "infra_fault")
 
 
-def test_rows_with_a_plan_and_code_instead_of_a_text():
-    task = task_with(RIGHT)
-    row = {"prompt_id": "s1", "text": "", "plan_raw": "REQ: a", "code": "new Phaser.Game({});"}
-    problem = task.problem_from_row(ROW, "row 1")
-    reply = task.parse(task.completion_of_row(row), problem).content
-    assert reply.code == row["code"]
-    assert reply.plan.requirements == ("a",)
-    assert task.completion_of_row({"prompt_id": "s1"}) is None
-
-
 def test_files_of_prompts_name_the_task_by_their_fields(tmp_path):
     path = tmp_path / "prompts.jsonl"
     rows = make_prompt_seeds(5, 1, "zh")

@@ -30,7 +30,12 @@ def test_the_report_of_seeds(seeds):
 
 @pytest.mark.parametrize(
     ("line", "message"),
-    [("", "is empty"), ("{bad", "line 1: not JSON"), ("[1]", "line 1: expected a JSON object"), ('{"id": "a"}', "row 1: task")],
+    [
+        ("", "is empty"),
+        ("{bad", "line 1: not JSON"),
+        ("[1]", "line 1: expected a JSON object"),
+        ('{"id": "a"}', "row 1: task"),
+    ],
 )
 def test_bad_seeds_are_named_and_nothing_is_written(tmp_path, line, message):
     path = tmp_path / "seeds.jsonl"

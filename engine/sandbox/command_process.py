@@ -62,6 +62,10 @@ class CommandProcess(ConfinedProcess):
         self._read_printed()
         return self._printed.decode("utf-8", "replace")
 
+    def alive(self) -> bool:
+        """Whether it was not ended here."""
+        return self._channel.fileno() >= 0
+
     def send(self, message: Any, timeout_s: float = 10.0) -> None:
         """Send a message.
 

@@ -6,16 +6,20 @@ outside of the page, by pictures, errors and processor time. A process that fail
 
 from __future__ import annotations
 
-import queue
+import re
+import time
+import zlib
 from collections.abc import Mapping
+from typing import Any
 
 from engine.errors import ConfigurationError
 from engine.records import Fault, Outcome
-from engine.sandbox.command_process import CommandStoppedError
-from engine.sandbox.zygote_process import SandboxError, level_for_rewards
+from engine.sandbox.command_process import CommandProcess, CommandStoppedError
+from engine.sandbox.pool import ProcessPool
+from engine.sandbox.zygote_process import SandboxError, Zygote, level_for_rewards
 from engine.tasks.phaser.validation.api_index import ApiIndex
-from engine.tasks.phaser.validation.browser import find_chromium
-from engine.tasks.phaser.validation.judging import StaticResult, runtime_gate
+from engine.tasks.phaser.validation.browser import find_chromium, start_browser
+from engine.tasks.phaser.validation.judging import StaticResult, runtime_gate, runtime_report, static_result, unparsed
 from engine.tasks.phaser.validation.node_setup import NODE_FOLDER, find_node
 from engine.tasks.phaser.validation.verdict import (
     STAGES,
@@ -25,17 +29,29 @@ from engine.tasks.phaser.validation.verdict import (
     Validation,
     ValidationRequest,
 )
-from engine.tasks.phaser.validation.worker import UnavailableError, Worker
+
+_START_S = 120.0
+_READING_S = 4.0
+_BROWSER_S = 600.0  # the driver of the browser ends a run much earlier, by its processor time
+_MEMORY_MB = 640
+_MAX_CODE_BYTES = 200_000
+_OUT_OF_MEMORY = ("heap out of memory", "Allocation failed")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+_STATIC_FLAGS = ("--max-old-space-size=256", "--stack-size=1800", "--no-warnings")
+
+
+class UnavailableError(Exception):
+    """The validator failed, not the program."""
 
 
 class PhaserValidator:
-    """Validates programs with a number of workers.
+    """Validates programs, several at the same time.
 
-    Checks all that the validator needs and starts its first worker.
+    Checks all that the validator needs and starts its first processes.
 
     Args:
         index: the index of Phaser's API.
-        workers: programs that are validated at the same time; a process and a browser each.
+        workers: programs that are read, and programs that are run, at the same time.
         runs: whether programs will be run, which needs Chromium.
 
     Raises:
@@ -43,14 +59,17 @@ class PhaserValidator:
     """
 
     def __init__(self, index: ApiIndex, workers: int = 2, *, runs: bool = True) -> None:
-        node, chromium = find_node(), find_chromium() if runs else None
-        self._slots: queue.LifoQueue[Worker] = queue.LifoQueue()
-        self._workers = [Worker(index, node, level_for_rewards(), chromium) for _ in range(workers)]
-        for worker in self._workers:
-            self._slots.put(worker)
-        self._versions = {"phaser": index.phaser_version, "node": node.version, "api_index": index.sha256}
+        self._index, self._node = index, find_node()
+        self._chromium = find_chromium() if runs else None
+        self._level = level_for_rewards()
+        self._readers = ProcessPool(workers, self._start_reader)
+        self._browsers = ProcessPool(workers, self._start_browser)
+        self._versions = {"phaser": index.phaser_version, "node": self._node.version, "api_index": index.sha256}
+        self._versions["chromium"] = ""
         try:
-            self._workers[-1].start()
+            for pool in (self._browsers, self._readers) if runs else (self._readers,):
+                with pool.member():
+                    pass
         except (CommandStoppedError, SandboxError) as error:
             self.close()
             printed = error.printed.strip()[-500:] if isinstance(error, CommandStoppedError) else ""
@@ -59,7 +78,6 @@ class PhaserValidator:
                 why=printed,
                 fix=f"Run `make phaser`. The processes can read only {NODE_FOLDER} and the system's libraries.",
             ) from None
-        self._versions["chromium"] = self._workers[-1].chromium_version
 
     @property
     def versions(self) -> Mapping[str, str]:
@@ -70,7 +88,7 @@ class PhaserValidator:
         return dict(self._versions)
 
     def validate(self, request: ValidationRequest) -> Validation:
-        """Validate a program. Safe to call from several threads; blocks while all workers are busy.
+        """Validate a program. Safe to call from several threads; blocks while all processes are busy.
 
         Args:
             request: the program and what is asked about it.
@@ -78,39 +96,121 @@ class PhaserValidator:
         Returns:
             the verdict. A failure of the validator is a verdict with ``Outcome.INFRA_FAULT``, not an exception.
         """
-        worker = self._slots.get()
         try:
-            static = worker.read(request)
-            report = worker.run(request, static)
+            static = self._read(request)
+            report = self._run(request, static)
         except UnavailableError as error:
-            return self._unavailable(str(error))
-        finally:
-            self._slots.put(worker)
+            message = str(error)
+            return Validation(
+                outcome=Outcome.INFRA_FAULT,
+                fault=Fault(kind="validator", message=message[:500]),
+                gates={stage: Gate() for stage in STAGES},
+                runtime=RuntimeReport(outcome=RuntimeOutcome.INFRA_ERROR, message=message[:300]),
+                deterministic=False,
+                versions=self._versions,
+            )
+        is_too_complex = any(finding.code == "too_complex" for finding in static.findings)
         return Validation(
             gates={**static.gates, "runtime": runtime_gate(request, report)},
             signals=static.signals,
             api_usage=static.api_usage,
             runtime=report,
             findings=static.findings,
-            deterministic=report.outcome is not RuntimeOutcome.TIMEOUT and not _is_too_complex(static),
+            deterministic=report.outcome is not RuntimeOutcome.TIMEOUT and not is_too_complex,
             versions=self._versions,
         )
 
     def close(self) -> None:
         """End all processes. May be called twice."""
-        for worker in self._workers:
-            worker.close()
+        self._readers.close()
+        self._browsers.close()
 
-    def _unavailable(self, message: str) -> Validation:
-        return Validation(
-            outcome=Outcome.INFRA_FAULT,
-            fault=Fault(kind="validator", message=message[:500]),
-            gates={stage: Gate() for stage in STAGES},
-            runtime=RuntimeReport(outcome=RuntimeOutcome.INFRA_ERROR, message=message[:300]),
-            deterministic=False,
-            versions=self._versions,
+    def _read(self, request: ValidationRequest) -> StaticResult:
+        """The stages that only read the program.
+
+        Raises:
+            UnavailableError: the process that reads has failed twice.
+        """
+        if len(request.code.encode("utf-8", "surrogatepass")) > _MAX_CODE_BYTES:
+            return unparsed(f"the code is longer than {_MAX_CODE_BYTES} bytes")
+        if _SURROGATE.search(request.code):
+            return unparsed("the code is not valid Unicode")
+        job = {"code": request.code, "must_use": list(request.must_use), "skip_eslint": request.skip_eslint}
+        for attempt in (1, 2):
+            try:
+                answer = _answer(self._readers, job, _READING_S)
+                break
+            except CommandStoppedError as error:
+                is_too_large = error.why == "exited" and any(text in error.printed for text in _OUT_OF_MEMORY)
+                if is_too_large or (error.why == "timeout" and not error.starved):
+                    answer = {"failed": "too_complex"}
+                    break
+                if attempt == 2:
+                    message = f"a program could not be read: {error} {error.printed[-300:]}"
+                    raise UnavailableError(message) from None
+            except SandboxError as error:
+                raise UnavailableError(str(error)) from None
+        if answer.get("failed") == "too_complex":
+            return unparsed("the code is too complex to check within the limits", code="too_complex")
+        if "failed" in answer:
+            raise UnavailableError(f"a program could not be read: {answer['failed']}")
+        return static_result(answer, request, self._index)
+
+    def _run(self, request: ValidationRequest, static: StaticResult) -> RuntimeReport:
+        """Run the program, unless an earlier stage or the request forbids it.
+
+        Raises:
+            UnavailableError: the browser or the machine has failed twice.
+        """
+        if request.skip_runtime or not static.gates["parse"].ok:
+            return RuntimeReport(message="skipped")
+        if static.gates["safety"].ok is False:
+            return RuntimeReport(message="not run: the code is unsafe")
+        started = time.perf_counter()
+        job = {
+            "code": request.code,
+            "frames": request.frames,
+            "limit_s": request.time_s,
+            "seed": zlib.crc32(request.code.encode()),  # a program does not know its own random numbers
+            **static.run_options,
+        }
+        message = ""
+        for _ in range(2):
+            try:
+                answer = _answer(self._browsers, job, _BROWSER_S)
+            except (CommandStoppedError, SandboxError) as error:
+                message = str(error)
+                continue
+            if "failed" not in answer:
+                ms = round((time.perf_counter() - started) * 1000, 1)
+                return runtime_report(answer).model_copy(update={"ms": ms})
+            message = answer["failed"]
+        raise UnavailableError(f"the browser failed: {message}")
+
+    def _start_reader(self) -> CommandProcess:
+        index = str(self._index.path.resolve())
+        process = CommandProcess(
+            [self._node.executable, *_STATIC_FLAGS, str(NODE_FOLDER / "src" / "static.js"), index],
+            Zygote(self._level, (*self._node.visible, index)),
+            memory_mb=_MEMORY_MB,
         )
+        process.receive(_START_S)
+        return process
+
+    def _start_browser(self) -> CommandProcess:
+        if self._chromium is None:
+            raise SandboxError("the validator was made to read programs only")
+        process = start_browser(self._node, self._chromium)
+        self._versions["chromium"] = str(process.receive(_START_S)["ready"])
+        return process
 
 
-def _is_too_complex(static: StaticResult) -> bool:
-    return any(finding.code == "too_complex" for finding in static.findings)
+def _answer(pool: ProcessPool[CommandProcess], job: dict[str, Any], time_s: float) -> dict[str, Any]:
+    """The answer of a process of a pool; one that fails is replaced.
+
+    Raises:
+        CommandStoppedError, SandboxError: it has failed.
+    """
+    with pool.member() as process:
+        process.send(job)
+        return process.receive(time_s)

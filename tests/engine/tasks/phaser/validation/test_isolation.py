@@ -118,16 +118,14 @@ def test_a_game_that_crashes_its_page_is_run_twice_and_the_next_one_runs(validat
 
 
 def test_a_browser_that_ends_is_a_fault_of_the_machine(validator):
-    (worker,) = validator._workers
-    os.killpg(worker._browser._host._process.pid, signal.SIGKILL)
+    (browser,) = validator._browsers.running()
+    os.killpg(browser._host._process.pid, signal.SIGKILL)
     assert run(validator, GAME).gates["runtime"].ok  # in a new one
 
 
 def test_a_browser_that_does_not_start_is_no_verdict(validator, monkeypatch):
-    (worker,) = validator._workers
-    worker._browser.close()
-    worker._browser = None
-    monkeypatch.setattr(worker, "_chromium", "/bin/false")
+    validator._browsers.close()
+    monkeypatch.setattr(validator, "_chromium", "/bin/false")
     assert run(validator, GAME).outcome is Outcome.INFRA_FAULT
     monkeypatch.undo()
     assert run(validator, GAME).gates["runtime"].ok

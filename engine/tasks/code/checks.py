@@ -58,57 +58,38 @@ def attacks() -> Iterator[CheckResult]:
     yield passed_if(
         control == "pass", f"a correct program: {control}", "See docs/how-to/python-code.md for what the sandbox needs."
     )
-    is_jailed = strongest_level() != "rlimits"
+    level = strongest_level()
     with socket.create_server(("127.0.0.1", 0)) as server:
-        yield _result("a connection to this machine", _connecting(server.getsockname()[1]), is_kept_out=True)
-    yield _result("a file of this installation", _reading(__file__), is_kept_out=is_jailed)
-    yield _result("the environment of this process", _LOOKING_UP, is_kept_out=is_jailed)
-
-
-def _result(name: str, program: str, *, is_kept_out: bool) -> CheckResult:
-    """The result of a program that passes only if it reaches what it must not.
-
-    Args:
-        name: what it tries to reach.
-        program: its source.
-        is_kept_out: whether the level of isolation promises that it fails.
-    """
-    start = time.monotonic()
-    status = _run(program)
-    text = f"{name}: {status} after {time.monotonic() - start:.1f} s (isolation {strongest_level()})"
-    if status not in ("pass", "infra_error"):
-        return passed(text)
-    if status == "pass" and not is_kept_out:
-        return warned(text, _STRONGER)
-    return failed(text, f"Do not run model-written code on this machine until this check passes. {_STRONGER}")
+        connecting = f"import socket; socket.create_connection(('127.0.0.1', {server.getsockname()[1]}), 0.5)"
+        for name, reach in {
+            "a connection to this machine": connecting,
+            "a file of this installation": f"open({__file__!r}).read()",
+            "the environment of this process": _ENVIRONMENT,
+        }.items():
+            start = time.monotonic()
+            status = _run(
+                f"def f(x):\n    try:\n        {reach}\n    except OSError:\n        return 5\n    return 4\n"
+            )
+            text = f"{name}: {status} after {time.monotonic() - start:.1f} s (isolation {level})"
+            if status not in ("pass", "infra_error"):
+                yield passed(text)
+            elif status == "pass" and level == "rlimits" and reach is not connecting:  # not promised on this level
+                yield warned(text, _STRONGER)
+            else:
+                yield failed(
+                    text, f"Do not run model-written code on this machine until this check passes. {_STRONGER}"
+                )
 
 
 def _run(program: str) -> str:
+    """The result of a program that passes only if it returns 4, or reaches what it must not."""
     limits = ProgramLimits(time_s=1.0, memory_mb=512, total_s=5.0)
     [status] = shared_tester().run(program, [_TEST], entry_point="f", limits=limits).statuses
     return str(status)
 
 
-def _connecting(port: int) -> str:
-    return (
-        "import socket\ndef f(x):\n    try:\n"
-        f"        socket.create_connection(('127.0.0.1', {port}), 0.5).close()\n"
-        "        return 4\n    except OSError:\n        return 5\n"
-    )
-
-
-def _reading(path: str) -> str:
-    return (
-        f"def f(x):\n    try:\n        open({path!r}).read()\n        return 4\n    except OSError:\n        return 5\n"
-    )
-
-
-_LOOKING_UP = (
-    "import os\ndef f(x):\n"
-    "    if 'PATH' in os.environ: return 4\n"
-    "    try:\n"
-    "        parent = open(f'/proc/{os.getppid()}/environ', 'rb').read()\n"
-    "    except OSError:\n        parent = b''\n"
-    "    return 4 if b'PATH=' in parent else 5\n"
+_ENVIRONMENT = (
+    "import os; parent = f'/proc/{os.getppid()}/environ'; "
+    "assert 'PATH' in os.environ or b'PATH=' in open(parent, 'rb').read()"
 )
 """Every shell sets PATH for its commands; the sandbox sets it for no program."""

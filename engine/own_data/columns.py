@@ -252,7 +252,9 @@ class _Table:
             return "\n".join(f"{name}: {{{name}}}" for name in pair)
         known = {plain_name(name): name for name in reversed(texts)}
         found = next((known[name] for name in QUESTIONS if name in known), "")
-        found = found or next((name for name in self._with_word(_ASK_WORDS) if name in texts and _is_free(name)), "")
+        found = found or next(
+            (name for name in self._with_word(_ASK_WORDS) if name in texts and not _words_of(name) & _OTHER_WORDS), ""
+        )
         if not found:
             return ""
         own = plain_name(found)
@@ -352,10 +354,6 @@ class _Table:
 def _words_of(name: str) -> frozenset[str]:
     """The words of a column's name: ``answer_number`` and ``answerNumber`` have two."""
     return frozenset(word.casefold() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name.rpartition(".")[2]))
-
-
-def _is_free(name: str) -> bool:
-    return not _words_of(name) & _OTHER_WORDS
 
 
 def message_of(message: Any) -> tuple[str, str]:

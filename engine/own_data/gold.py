@@ -110,10 +110,11 @@ def _form_of_lists(values: Sequence[Any], answers: Sequence[tuple[str, ...]]) ->
     if any(isinstance(one, Mapping) for value in values if isinstance(value, list) for one in value):
         return "any of several"
     alike = sum(_are_alike(one) for one in longer)
+    are_letters = all(re.fullmatch(r"\(?[A-Z]\)?", item) for one in lists for item in one)
     is_mixed = len(lists) - len(longer) >= _SOME * len(lists)
     repeated = {item for one in longer for item in set(one)}
     counts = sum(len(set(one)) for one in longer)
-    if alike >= _SOME * len(longer) or (is_mixed and len(repeated) > _SOME * counts and not _are_letters(lists)):
+    if alike >= _SOME * len(longer) or (is_mixed and len(repeated) > _SOME * counts and not are_letters):
         return "any of several"
     return "list"
 
@@ -124,10 +125,6 @@ def _are_alike(texts: Sequence[str]) -> bool:
     return len(set(texts)) < len(texts) or any(
         one & other for index, one in enumerate(words) for other in words[index + 1 :]
     )
-
-
-def _are_letters(lists: Sequence[tuple[str, ...]]) -> bool:
-    return all(re.fullmatch(r"\(?[A-Z]\)?", item) for one in lists for item in one)
 
 
 def _share(values: Sequence[Any], is_so: Callable[[Any], bool]) -> float:

@@ -154,14 +154,11 @@ def _run(found: Sequence[re.Match[str]]) -> list[re.Match[str]]:
     best: list[re.Match[str]] = []
     run: list[re.Match[str]] = []
     for one in found:
-        after = _next(run[-1][1]) if run else ""
+        last = run[-1][1] if run else ""
+        after = str(int(last) + 1) if last.isdigit() else chr(ord(last) + 1) if last else ""
         run = [*run, one] if run and one[1] == after else [one] if one[1] in ("A", "1") else run
         best = run if len(run) > 1 and run[0][1] in ("A", "1") else best
     return best
-
-
-def _next(mark: str) -> str:
-    return str(int(mark) + 1) if mark.isdigit() else chr(ord(mark) + 1)
 
 
 def _end(text: str, found: Sequence[re.Match[str]]) -> int:

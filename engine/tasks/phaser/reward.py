@@ -157,9 +157,10 @@ def _code_part(validation: Validation, reply: GameReply, facts: GameFacts) -> Pa
     used = 1 - len(usage.must_use_misses) / max(1, checks)
     calls = len(usage.hits) + len(usage.misses)
     is_api_ok = not usage.misses and not usage.must_use_misses
+    structure = [signals.has_new_phaser_game, signals.has_scene_in_config, signals.has_preload, signals.has_create]
     lines = sum(bool(line.strip()) for line in reply.code.split("\n"))
     components = {
-        "functional": 0.5 * min(1.0, _structure(signals) + 0.2 * signals.has_update) + 0.5 * used,
+        "functional": 0.5 * min(1.0, _mean(structure) + 0.2 * signals.has_update) + 0.5 * used,
         "api_accuracy": len(usage.hits) / calls if calls else float(is_api_ok),
         "runtime": float(gates["runtime"].ok is not False),
         "quality": float(gates["eslint"].ok is not False),
@@ -175,11 +176,6 @@ def _named_methods(plan: Plan, signals: SourceSignals) -> list[bool]:
     text = " ".join(plan.steps).lower()
     has = {"preload": signals.has_preload, "create": signals.has_create, "update": signals.has_update}
     return [is_there for name, is_there in has.items() if name in text]
-
-
-def _structure(signals: SourceSignals) -> float:
-    """The share of what a game is made of: the game, its scene, and the two methods that make it."""
-    return _mean([signals.has_new_phaser_game, signals.has_scene_in_config, signals.has_preload, signals.has_create])
 
 
 def _mean(values: Sequence[bool | float]) -> float:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
 from pydantic import ValidationError
 
 from engine.errors import InputError
-from engine.records import Candidate, Completion, DisplayBlock, Fault, Outcome, Problem
+from engine.records import Candidate, Completion, Fault, Outcome, Problem
 from engine.task import Measurement, Task
 from engine.tasks.traffic import ROW_FIELDS
 from engine.tasks.traffic.policies import max_pressure
@@ -105,26 +104,6 @@ class TrafficTask(Task[TrafficReply]):
     def re_ask_reason(self, candidate: Candidate[TrafficReply]) -> str | None:
         """A reply without a decision may be sent again."""
         return candidate.fault.message if candidate.fault is not None else None
-
-    def display(
-        self, candidate: Candidate[TrafficReply], problem: Problem, detail: Mapping[str, Any], folder: Path
-    ) -> Sequence[DisplayBlock]:
-        """The queues at the junction: when the decision was due, and at the end of both branches."""
-        try:
-            row = row_of_answer(problem.answer)
-        except (TypeError, ValueError):  # the record of another program, or a damaged one
-            return []
-        branches = (row.branches.extend, row.branches.switch)
-        rows: list[tuple[str, ...]] = [("phase", "queue now", "after extend", "after switch")]
-        for phase in map(str, row.phase_order):
-            queues = (row.phase_metrics[phase], *(branch.phase_queues.get(phase) for branch in branches))
-            green = " (green)" if phase == str(row.current_phase_id) else ""
-            rows.append((phase + green, *("" if queue is None else f"{queue:g}" for queue in queues)))
-        rows.append(("halting vehicles", str(row.queue), *(str(branch.queue) for branch in branches)))
-        rows.append(("mean over the horizon", "", f"{after(True, row):.1f}", f"{after(False, row):.1f}"))
-        rows.append(("waiting time (s)", "", *(f"{branch.waiting_s:g}" for branch in branches)))
-        rows.append(("vehicles that left", "", *(str(branch.throughput) for branch in branches)))
-        return [DisplayBlock("queues of both branches", "table", _outcomes_text(row), rows)]
 
     @property
     def training_reward(self) -> TrafficTrainingReward:

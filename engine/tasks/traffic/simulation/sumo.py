@@ -180,10 +180,16 @@ class Simulation:
             horizon: seconds to simulate.
             after: takes every later decision, also of the other lights.
         """
-        self._load(state)
+        self._time_all_phases()  # the state names the programmes that were running
+        try:
+            libsumo.simulation.loadState(str(state))
+        except libsumo.TraCIException as error:
+            raise SimulationError(f"SUMO cannot load {state}: {error}") from error
         if controllers.keys() != self.programs.keys():
             raise SimulationError(f"{state} is of another network than {self.options.sumocfg}")
-        self._control(controllers)
+        for name, values in controllers.items():
+            self.controllers[name] = SignalController.from_json(self.programs[name], values)
+            self._show(name)
         program = self.programs[junction]
         lanes = program.incoming_lanes
         due = self.due()
@@ -224,18 +230,6 @@ class Simulation:
     def close(self) -> None:
         """End SUMO; a file that it was told to write is complete after it."""
         libsumo.close()
-
-    def _load(self, state: Path) -> None:
-        self._time_all_phases()  # the state names the programmes that were running
-        try:
-            libsumo.simulation.loadState(str(state))
-        except libsumo.TraCIException as error:
-            raise SimulationError(f"SUMO cannot load {state}: {error}") from error
-
-    def _control(self, controllers: Mapping[str, Mapping[str, Any]]) -> None:
-        for name, values in controllers.items():
-            self.controllers[name] = SignalController.from_json(self.programs[name], values)
-            self._show(name)
 
     def _show(self, junction: str) -> None:
         libsumo.trafficlight.setPhase(junction, self.controllers[junction].phase)

@@ -11,6 +11,7 @@ from engine.reading.python_syntax import literal
 MAX_LITERAL = 1 << 20
 """Longest text of a literal that is read, in characters."""
 
+_MOST_DIGITS = 4000  # longer integers are written in hexadecimal: Python limits the length of decimal ones
 _MOST_LEVELS = 200
 
 
@@ -35,11 +36,13 @@ def to_literal(value: Any, level: int = 0) -> str:
     if level > _MOST_LEVELS:
         raise ValueError("nested too deeply")
     kind = type(value)
+    if kind is int:
+        return str(value) if value.bit_length() < 3 * _MOST_DIGITS else hex(value)
     if kind is float:
         if math.isnan(value):
             raise ValueError("NaN has no literal")
         return repr(value) if math.isfinite(value) else "1e999" if value > 0 else "-1e999"
-    if value is None or kind in (bool, int, str, bytes):
+    if value is None or kind in (bool, str, bytes):
         return repr(value)
     if kind in (list, tuple, set):
         items = [to_literal(item, level + 1) for item in (sorted(value, key=repr) if kind is set else value)]

@@ -26,6 +26,11 @@ def test_a_literal_reads_back_as_the_same_value(value):
     assert repr(from_literal(to_literal(value))) == repr(value) or from_literal(to_literal(value)) == value
 
 
+def test_integers_of_any_length_have_a_literal():
+    big = 10**20_000 + 1
+    assert from_literal(to_literal([big, -big])) == [big, -big]
+
+
 def test_what_has_no_literal_is_refused():
     endless = []
     endless.append(endless)

@@ -6,10 +6,10 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.api_manager import ANALYST_ROLE, JUDGE_ROLE, LEARNERS, ApiManager
-from engine.errors import ConfigurationError, InputError
+from engine.errors import ConfigurationError, FatalEndpointError, IncompleteRunError, InputError
 from engine.llm.budget import Budget
 from engine.llm.client import LLMClient
 from engine.llm.journal import ResponseJournal
@@ -17,6 +17,9 @@ from engine.llm.limits import ConcurrencyRule
 from engine.llm.retry import RetryPolicy
 from grpo_training.cli.settings import POCKET_MODEL, Settings
 from grpo_training.runs.settings import OF_POCKET, BatchSettings, ClientSettings, RoleSettings
+
+if TYPE_CHECKING:
+    from grpo_training.serve.local_server import LocalServer
 
 _HELPERS = (ANALYST_ROLE, JUDGE_ROLE)
 """Roles that are asked about the replies of another one."""
@@ -77,22 +80,28 @@ def open_endpoints(settings: RoleSettings) -> Iterator[ApiManager]:
     """Yield the endpoints of a run. Local models are served until the block ends.
 
     Raises:
-        ScaffoldError: the API config is wrong, or a local model cannot be served.
+        ScaffoldError: the API config is wrong, or a local model cannot be served, or its server has exited.
     """
     with ExitStack() as stack:
+        servers: list[LocalServer] = []
 
         def serve(model: Path) -> dict[str, Any]:
             if model.resolve() == POCKET_MODEL and settings.prompts != OF_POCKET["prompts"]:
                 print(f"The pocket model knows the prompts of --prompts pocket only, not of {settings.prompts}.")
-            print(f"Starting server for {model} (or joining the one that runs) ...", flush=True)
+            print(f"Starting server for {model} ...", flush=True)
             began = time.monotonic()
-            from grpo_training.serve.shared_server import shared_server
+            from grpo_training.serve.local_server import local_server
 
-            endpoint = stack.enter_context(shared_server(_find_model(model), settings.temperature))
+            servers.append(stack.enter_context(local_server(model, temperature=settings.temperature)))
             print(f"The server is ready after {time.monotonic() - began:.1f} s.", flush=True)
-            return endpoint
+            return servers[-1].endpoint()
 
-        yield _endpoints(settings, serve)
+        try:
+            yield _endpoints(settings, serve)
+        except (FatalEndpointError, IncompleteRunError):
+            for server in servers:  # the error says that it cannot be reached; only its log says why
+                server.check()
+            raise
 
 
 def named_endpoints(settings: RoleSettings) -> ApiManager:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from engine.errors import ConfigurationError
 from engine.reading.model_text import without_control_characters
@@ -25,7 +25,6 @@ from grpo_training.serve.engines import HOST, TRANSFORMERS, VLLM, Engine, choose
 from grpo_training.serve.model_folder import content_digest, find_model, merged_with, model_name
 from grpo_training.serve.vllm_program import find_vllm
 
-T = TypeVar("T")
 _START_TIMEOUT_S = 600.0
 _START_POLL_S = 0.1
 _SHOWN_AFTER_S = 2.0
@@ -77,10 +76,11 @@ class LocalServer:
             ConfigurationError: it has exited; with the line of its log that says why.
         """
         if self.ended():
+            again = "Run the same command again: it starts the server, and stored replies are used again."
             raise ConfigurationError(
                 f"The local server of {self.model} at {self.base_url} has exited",
                 why=why_ended(self.log),
-                fix=again_or(self.otherwise),
+                fix=f"{again} If it exits again: {self.otherwise}" if self.otherwise else again,
             )
 
     def endpoint(self) -> dict[str, Any]:
@@ -106,7 +106,6 @@ def local_server(
     top_p: float | None = None,
     port: int = 0,
     log: Path | None = None,
-    quiet: bool = False,
 ) -> Iterator[LocalServer]:
     """Serve a model for the length of the block.
 
@@ -118,8 +117,7 @@ def local_server(
             requests with the parameters of the first one. 0 is greedy.
         top_p: nucleus sampling, in the same way; None uses the model's generation_config.json.
         port: port; 0 takes a free one.
-        log: file for the output of the process, which is appended; None: one in the user's shared folder.
-        quiet: do not show how long the start takes.
+        log: file for the output of the process, which is appended; None: one in a temporary folder of the user.
 
     Raises:
         MissingInputError: there is no model in the folder.
@@ -152,7 +150,7 @@ def local_server(
             engine.otherwise,
         )
         try:
-            if not when_up(lambda: is_up(server.base_url), process, quiet=quiet):
+            if not is_up_in_time(lambda: is_up(server.base_url), process):
                 status = process.returncode
                 why = f"no answer after {_START_TIMEOUT_S:g} s" if status is None else f"it exited with status {status}"
                 raise ConfigurationError("The local server did not start", why=why)
@@ -212,16 +210,6 @@ def _names_of(folder: Path) -> list[str]:
     return list(dict.fromkeys((str(folder), str(folder.resolve()), folder.resolve().name)))
 
 
-def again_or(otherwise: str) -> str:
-    """What to do about a server that has exited.
-
-    Args:
-        otherwise: how to serve the model with another engine; empty if there is none.
-    """
-    again = "Run the same command again: it starts the server, and stored replies are used again."
-    return f"{again} If it exits again: {otherwise}" if otherwise else again
-
-
 def why_ended(log: Path | None) -> str:
     """The last line of the log of a server that has exited, and its last error; empty without a log."""
     if log is None or not log.is_file():
@@ -239,25 +227,24 @@ def why_ended(log: Path | None) -> str:
     return "\n".join(line[:_LINE_CHARACTERS] for line in named)
 
 
-def when_up(check: Callable[[], T], process: subprocess.Popen[bytes], *, quiet: bool = False) -> T | None:
-    """What ``check`` returns once it is true; None if the process has exited or ten minutes have passed.
+def is_up_in_time(check: Callable[[], bool], process: subprocess.Popen[bytes]) -> bool:
+    """Whether a server answers before its process exits and before ten minutes have passed.
 
     How long it takes is shown on stderr: after two seconds on a terminal, else in a line every 30 seconds.
 
     Args:
-        check: called until it returns something true.
-        process: the server, or what starts it.
-        quiet: show nothing.
+        check: whether it answers now.
+        process: the server.
     """
     form = "the server starts: {elapsed}"
     leave, deadline = not sys.stderr.isatty(), time.monotonic() + _START_TIMEOUT_S
-    with progress_bar(bar_format=form, delay=_SHOWN_AFTER_S, miniters=1, leave=leave, disable=quiet) as bar:
-        while not (result := check()):
+    with progress_bar(bar_format=form, delay=_SHOWN_AFTER_S, miniters=1, leave=leave) as bar:
+        while not check():
             if process.poll() is not None or time.monotonic() > deadline:
-                return None
+                return False
             time.sleep(_START_POLL_S)
             bar.update()
-    return result
+    return True
 
 
 def _send_first_request(base_url: str, model: str, sampling: dict[str, Any]) -> None:

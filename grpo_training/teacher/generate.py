@@ -27,7 +27,7 @@ from grpo_training.cli.check_report import CheckReport
 from grpo_training.cli.entry import run_async
 from grpo_training.runs.run import Run
 from grpo_training.serve.endpoints import open_client
-from grpo_training.serve.shared_server import shared_server
+from grpo_training.serve.local_server import local_server
 from grpo_training.teacher.connection import ask_for_solution
 from grpo_training.teacher.run import TeacherRun
 from grpo_training.teacher.settings import TeacherSettings
@@ -49,8 +49,8 @@ def _teacher_endpoint(settings: TeacherSettings) -> Iterator[ApiManager]:
     with ExitStack() as stack:
         model = manager.local_model(ROLE)
         if model is not None:
-            entry = stack.enter_context(shared_server(Path(model), settings.temperature))
-            manager = manager.with_entries({ROLE: entry})
+            server = stack.enter_context(local_server(Path(model), temperature=settings.temperature))
+            manager = manager.with_entries({ROLE: server.endpoint()})
         endpoint = manager.endpoint(ROLE)
         most = min(endpoint.max_concurrency or settings.concurrency, settings.concurrency)
         body = settings.extra_body(endpoint.extra_body)

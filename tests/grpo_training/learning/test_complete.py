@@ -27,9 +27,9 @@ def local(tmp_path, monkeypatch):
 
         def serve(model, temperature):
             started.append(model)
-            return contextlib.nullcontext(LocalServer(url, served_name(model), (), lambda: False).endpoint())
+            return contextlib.nullcontext(LocalServer(url, served_name(model), (), lambda: False))
 
-        monkeypatch.setattr("grpo_training.serve.shared_server.shared_server", serve)
+        monkeypatch.setattr("grpo_training.serve.local_server.local_server", serve)
 
         def run(command, *flags):
             started.clear()

@@ -109,8 +109,8 @@ def test_the_figures_name_no_address_and_no_variable(run):
     ],
 )
 def test_wrong_input_is_refused_before_a_local_server_is_started(command, flags, message, tmp_path, monkeypatch):
-    server = "grpo_training.serve.shared_server.shared_server"
-    monkeypatch.setattr(server, lambda *given: pytest.fail("a server was started"))
+    server = "grpo_training.serve.local_server.local_server"
+    monkeypatch.setattr(server, lambda *given, **options: pytest.fail("a server was started"))
     places = ["--cache-dir", str(tmp_path / "cache"), "--experiences-dir", str(tmp_path / "experiences")]
     with pytest.raises((InputError, MissingInputError), match=message):
         command.main(["--endpoint", "local", "--prompts", "compact", *places, *flags])

@@ -19,7 +19,7 @@ from engine.errors import ConfigurationError, MissingInputError
 from grpo_training.cli.settings import POCKET_MODEL
 from grpo_training.serve import engines
 from grpo_training.serve import local_server as module
-from grpo_training.serve.local_server import is_up, local_server, when_up
+from grpo_training.serve.local_server import is_up, is_up_in_time, local_server
 from tests.support.stand_in_engine import StandInEngine
 
 
@@ -138,16 +138,14 @@ class _Terminal(io.StringIO):
         return True
 
 
-@pytest.mark.parametrize(
-    ("stream", "quiet", "is_shown"), [(_Terminal, False, True), (_Terminal, True, False), (io.StringIO, False, False)]
-)
-def test_a_long_start_shows_how_long_it_takes(monkeypatch, stream, quiet, is_shown):
+@pytest.mark.parametrize(("stream", "is_shown"), [(_Terminal, True), (io.StringIO, False)])
+def test_a_long_start_shows_how_long_it_takes(monkeypatch, stream, is_shown):
     monkeypatch.setattr(module, "_SHOWN_AFTER_S", 0.1)
     monkeypatch.setattr(module, "_START_POLL_S", 0.2)
     monkeypatch.setattr(sys, "stderr", stream())
-    answers = iter([None, None, None, None, "up"])
+    answers = iter([False, False, False, False, True])
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
-        assert when_up(lambda: next(answers), process, quiet=quiet) == "up"
+        assert is_up_in_time(lambda: next(answers), process)
         shown = sys.stderr.getvalue()
         process.kill()
     assert ("the server starts: 00:00" in shown) is is_shown
@@ -156,4 +154,4 @@ def test_a_long_start_shows_how_long_it_takes(monkeypatch, stream, quiet, is_sho
 
 def test_a_server_that_exits_is_not_waited_for():
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
-        assert when_up(lambda: None, process) is None
+        assert not is_up_in_time(lambda: False, process)

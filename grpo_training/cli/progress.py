@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 import time
 from collections import Counter
@@ -12,11 +11,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TextIO
 
-from rich.console import Console
-from rich.text import Text
 from tqdm import tqdm
 
-from grpo_training.cli.terminal_text import LastingStream, counted, harmless, shortened
+from grpo_training.cli.terminal_text import LastingStream, counted, fitted, harmless, shortened
 
 if TYPE_CHECKING:
     from engine.llm.budget import Counters, Spent
@@ -25,8 +22,7 @@ _BAR = "{desc} {bar:10} {n_fmt}/{total_fmt} [{elapsed}<{remaining}]{postfix}"
 NAME = 28
 """Columns of the name of a problem."""
 _TOLD_FROM_S = 10.0
-_SHORTEST_NAME = 10
-"""The fewest columns of the name of a problem in a line."""
+"""Seconds after which it is said what later groups wait for; and again each time that the wait has doubled."""
 _WHO = {"rollout": "generator", "fusion": "critic", "analysis": "analyst"}
 """Purpose of a request -> who asks, where that is another word."""
 
@@ -54,54 +50,6 @@ class Row:
     name: str
     value: str | Path
     is_detail: bool = False
-
-
-class Stragglers:
-    """Names the first step that is not complete, while groups of later steps wait for it.
-
-    Args:
-        clock: monotonic time in seconds.
-    """
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._open: dict[int, tuple[str, float]] = {}  # in the order of the steps: name and start
-        self._scored: set[int] = set()
-        self._told = 0.0  # seconds of the wait that was told last
-
-    def begin(self, step: int, name: str) -> None:
-        """A step is worked on. Steps begin in their order."""
-        self._open[step] = (name, self._clock())
-        if step == next(iter(self._open)):
-            self._told = 0.0
-
-    def score(self, step: int) -> None:
-        """The group of a step is scored and stored; its analyst may still be asked."""
-        if step in self._open:
-            self._scored.add(step)
-            self.begin(step, self._open[step][0])  # another wait: for its analyst
-
-    def end(self, step: int) -> None:
-        """A step is complete."""
-        if step == next(iter(self._open), None):
-            self._told = 0.0
-        self._open.pop(step, None)
-        self._scored.discard(step)
-
-    def news(self) -> str:
-        """What later groups wait for, such as ``waiting for aime2024_001, 10 s``.
-
-        It is told after 10 s and then each time the wait has doubled; else the text is empty.
-        """
-        step = next(iter(self._open), None)
-        if step is None or not self._scored - {step}:
-            return ""
-        waited = self._clock() - self._open[step][1]
-        if waited < max(_TOLD_FROM_S, 2 * self._told):
-            return ""
-        self._told = waited
-        what = "the analyst about " if step in self._scored else ""
-        return f"waiting for {what}{shortened(self._open[step][0], NAME)}, {self._told:.0f} s"
 
 
 class Progress:
@@ -138,7 +86,8 @@ class Progress:
         self._totals: Counter[str] = Counter()
         self._clock = clock
         self._started = clock()
-        self._straggler = Stragglers(clock)
+        self._open: dict[int, tuple[str, float, float]] = {}  # step: what it waits for, since when, told after
+        self._scored: set[int] = set()  # open steps whose group is scored and stored
         self._waits = ""
         self._bar: tqdm[Any] | None = None
 
@@ -188,29 +137,25 @@ class Progress:
 
     def restored_one(self, step: int, line: GroupLine) -> None:
         """Count a group that an earlier start has scored."""
-        self._straggler.score(step)
+        self._await_analyst(step)
         self._restored += 1
         self._before = max(self._before, self._restored)  # a learner that does not know their number beforehand
         self._count(line, is_new=False)
 
     def begun(self, step: int, problem_id: str) -> None:
-        """Report that a group is worked on."""
-        self._straggler.begin(step, problem_id)
+        """Report that a group is worked on. Steps begin in their order."""
+        self._open[step] = shortened(problem_id, NAME), self._clock(), _TOLD_FROM_S
 
     def scored(self, step: int, problem_id: str, line: GroupLine) -> None:
         """Report a group that was scored and stored."""
         self._done += 1
         self._count(line, is_new=True)
-        self._straggler.score(step)
+        self._await_analyst(step)
         verdict = "" if line.triggered is None else " → Extract (σ>τ)" if line.triggered else " → Skip (σ≤τ)"
         number = f"[{self._done + self._before}/{'?' if self._total is None else self._total}]"
-        begin = f"{number} {self._label}: μ={line.mean:.3f}, σ={line.std:.3f}{verdict} ["
-        end = f", {line.correct} of {line.size} right]"
-        width = NAME
-        if self._is_terminal:
-            columns = shutil.get_terminal_size().columns - len(begin) - len(end)
-            width = max(_SHORTEST_NAME, min(NAME, columns))
-        self._say(f"{begin}{shortened(problem_id, width)}{end}")
+        figures = f"μ={line.mean:.3f}, σ={line.std:.3f}{verdict}"
+        right = f"{line.correct} of {line.size} right"
+        self._say(f"{number} {self._label}: {figures} [{shortened(problem_id, NAME)}, {right}]")
 
     def ended(
         self,
@@ -231,7 +176,8 @@ class Progress:
             why_none: why a group that triggered has neither.
             is_new: False if an earlier start has reported it.
         """
-        self._straggler.end(step)
+        self._open.pop(step, None)
+        self._scored.discard(step)
         self._saved += len(saved)
         if not is_new:
             return
@@ -262,8 +208,13 @@ class Progress:
 
     def tick(self) -> None:
         """Redraw the bar, and name a problem for which groups after it wait. Call it about every second."""
-        if text := self._straggler.news():
-            self.note(text)
+        step = next(iter(self._open), None)
+        if step is not None and self._scored - {step}:
+            name, since, told_after = self._open[step]
+            waited = self._clock() - since
+            if waited >= told_after:
+                self.note(f"waiting for {name}, {waited:.0f} s")
+                self._open[step] = name, since, 2 * waited
         if self._bar is not None:
             self._bar.set_postfix_str(self._state())
 
@@ -289,22 +240,20 @@ class Progress:
             Row("replies from the journal", str(counters.journal_hits), True),
         ]
         shown = [row for row in shown if self._verbose or not row.is_detail]
+        texts = [row for row in shown if not isinstance(row.value, Path)]
+        wide = max(len(row.name) for row in texts)
         with tqdm.external_write_mode(self._stream):  # the bars of others are drawn again below it
-            self._print_table(shown)
+            print(self._label, file=self._stream)
+            for row in texts:
+                line = harmless(f"  {row.name:<{wide}}  {row.value}", keep="\n")
+                print(fitted(line) if self._is_terminal else line, file=self._stream)
+        print_next([(row.name, str(row.value)) for row in shown if isinstance(row.value, Path)], self._stream)
 
-    def _print_table(self, rows: Sequence[Row]) -> None:
-        names = [row.name for row in rows if not isinstance(row.value, Path)]
-        console, wide = _console(self._stream), max(map(len, names))
-        console.print(Text(self._label, style="bold"))
-        for row in rows:
-            if not isinstance(row.value, Path):
-                value = Text(harmless(row.value, keep="\n"))
-                # Nothing is wrapped in a file, where a line may be searched for.
-                lines = value.wrap(console, console.width - wide - 4) if self._stream.isatty() else value.split("\n")
-                for place, line in enumerate(lines):
-                    line.rstrip()
-                    console.print(Text(f"  {'' if place else row.name:<{wide}}  ") + line, soft_wrap=True)
-        _print_unbroken([(row.name, str(row.value)) for row in rows if isinstance(row.value, Path)], self._stream)
+    def _await_analyst(self, step: int) -> None:
+        if step in self._open:
+            name, _, _ = self._open[step]
+            self._scored.add(step)
+            self._open[step] = f"the analyst about {name}", self._clock(), _TOLD_FROM_S
 
     def _count(self, line: GroupLine, *, is_new: bool) -> None:
         self._totals.update(
@@ -343,15 +292,10 @@ class Progress:
         return " · ".join([*shares, f"{self._saved} saved", at_most + spent, f"{counters.in_flight} asked", *retries])
 
 
-def print_next(commands: Sequence[tuple[str, str]], stream: TextIO | None = None) -> None:
-    """Print what can be run next, by default to stdout: what each command does, and its command line."""
-    _print_unbroken(commands, LastingStream(stream or sys.stdout))
-
-
-def _print_unbroken(rows: Sequence[tuple[str, str]], stream: Any) -> None:
-    """Print values that may be copied: only the terminal itself breaks their lines."""
+def print_next(rows: Sequence[tuple[str, str]], stream: TextIO | None = None) -> None:
+    """Print names and values that may be copied, by default to stdout: only the terminal itself breaks their lines."""
     for name, value in rows:
-        _console(stream).print(Text(f"  {name}: {harmless(value)}"), soft_wrap=True)
+        print(f"  {name}: {harmless(value)}", file=LastingStream(stream or sys.stdout))
 
 
 def _used(spent: Spent) -> str:
@@ -368,10 +312,6 @@ def _spending(counters: Counters) -> list[str]:
         + spent.estimate_note
         for purpose, spent in counters.by_purpose.items()
     ]
-
-
-def _console(stream: TextIO) -> Console:
-    return Console(file=stream, width=None if stream.isatty() else 110, emoji=False)
 
 
 def _dollars(cost: float | None) -> str:

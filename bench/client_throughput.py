@@ -1,14 +1,12 @@
 """Requests per second with 256 in flight: the client with its journal, compared with the bare SDK and a semaphore.
 
 ``python -m bench.client_throughput [--requests 4000] [--rounds 3]``. The server runs in a separate process and replies
-after 100 ms. The rounds of both clients alternate, so that changes in the machine's load affect both. The garbage
-collector runs as seldom as in the commands (:mod:`grpo_training.cli.entry`), for both clients.
+after 100 ms. The rounds of both clients alternate, so that changes in the machine's load affect both.
 Exits with status 1 if the ratio of the medians is below the target.
 """
 
 import argparse
 import asyncio
-import gc
 import itertools
 import statistics
 import subprocess
@@ -25,7 +23,6 @@ from engine.llm.client import LLMClient
 from engine.llm.journal import ResponseJournal
 from engine.llm.limits import ConcurrencyRule
 from engine.records import ChatRequest, Message, Sampling
-from grpo_training.cli.entry import RARELY
 
 IN_FLIGHT = 256
 LATENCY_S = 0.1
@@ -145,7 +142,6 @@ def main() -> int:
     )
     assert server.stdin is not None
     assert server.stdout is not None
-    gc.set_threshold(RARELY)
     try:
         base_url = f"http://127.0.0.1:{server.stdout.readline().strip()}/v1"
         ratio = asyncio.run(measure(base_url, arguments.requests, arguments.rounds))

@@ -18,4 +18,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    run_command(main, collects_rarely=True)
+    run_command(main)

@@ -13,7 +13,7 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from typing import Any, NoReturn, TypeVar
 
 from engine.errors import InputError, ScaffoldError
@@ -23,28 +23,20 @@ from grpo_training.cli.terminal_text import fitted, say
 ResultT = TypeVar("ResultT")
 
 INTERRUPTED = 130
-RARELY = 200_000
-"""New objects between two searches for reference cycles. Imports alone make 110,000, which all stay."""
-_USUALLY = gc.get_threshold()
 HELP_FLAGS = ("-h", "--help", "--help-all")
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
 
-def run_command(main: Callable[[], int], *, resumes: bool = True, collects_rarely: bool = False) -> NoReturn:
+def run_command(main: Callable[[], int], *, resumes: bool = True) -> NoReturn:
     """Run a command's ``main`` and exit.
 
     Args:
         main: returns the exit code.
         resumes: whether the command stores results with which the same command continues later.
-        collects_rarely: whether reference cycles are searched for seldom. In generator 1 this saves 5 % of the
-            processor time with 100 problems and 6 % with 600 (8 rollouts each), and takes 1 and 6 MB more memory. A
-            command that is going to hold tensors calls :func:`collect_usually` before, as a cycle would keep them.
 
     Exit codes: what ``main`` returns; for errors 1 (bad input), 2 (configuration or endpoint), 3 (stopped by a budget)
     or 130 (Ctrl-C).
     """
-    if collects_rarely:
-        gc.set_threshold(RARELY)
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # set while the modules of a command are imported
         signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _terminate)
@@ -90,12 +82,6 @@ def run_command(main: Callable[[], int], *, resumes: bool = True, collects_rarel
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     gc.freeze()  # at its end the interpreter would search all objects for cycles, which takes 0.1 to 0.2 s
     sys.exit(code)
-
-
-def collect_usually() -> None:
-    """Search for reference cycles as often as Python does by default, but not among what is there now: modules."""
-    gc.freeze()
-    gc.set_threshold(*_USUALLY)
 
 
 _running: dict[int, tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = {}
@@ -165,64 +151,36 @@ class LinesFormatter(argparse.HelpFormatter):
         return "\n".join(fitted(line) for line in text.splitlines())
 
 
-class _HelpAll(argparse.Action):
-    """Prints the help with all flags, and exits."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
-        if isinstance(parser, CommandParser):
-            parser.print_full_help()
-        raise SystemExit(0)
-
-
 class CommandParser(argparse.ArgumentParser):
-    """An argument parser whose errors are ``InputError`` and suggest the nearest flag.
+    """An argument parser whose errors are ``InputError`` and suggest the nearest flag. ``--a_b`` means ``--a-b``.
 
-    ``--help`` leaves out the flags that :meth:`hide` was called with; ``--help-all`` shows them too.
+    ``full_help`` is the flag that shows all flags.
     """
+
+    full_help = "--help"
 
     def __init__(self, **arguments: Any) -> None:
         super().__init__(allow_abbrev=False, **arguments)
-        self._words: Sequence[str] = ()
-        self._hidden: list[tuple[argparse.Action, str | None]] = []
-        if self.add_help:
-            hidden = argparse.SUPPRESS
-            self.add_argument("--help-all", action=_HelpAll, nargs=0, dest=hidden, default=hidden, help=hidden)
-
-    @property
-    def full_help(self) -> str:
-        """The flag that shows all flags."""
-        return "--help-all" if self._hidden else "--help"
-
-    def hide(self, action: argparse.Action) -> None:
-        """Leave a flag out of ``--help``, which ends with the number of such flags."""
-        self._hidden.append((action, action.help))
-        action.help = argparse.SUPPRESS
-        self.epilog = f"{len(self._hidden)} more settings: --help-all"
-
-    def print_full_help(self) -> None:
-        """Print the help with all flags."""
-        for action, text in self._hidden:
-            action.help = text
-        self.epilog = None if self._hidden else self.epilog
-        self.print_help()
+        self._words: list[str] = []
+        self.add_argument("--help-all", action="help", help=argparse.SUPPRESS)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As in ``argparse``; the words are kept for its errors."""
-        self._words = sys.argv[1:] if args is None else list(args)
-        return super().parse_known_args(args, namespace)
+        self._words = [_dashed(word) for word in (sys.argv[1:] if args is None else args)]
+        return super().parse_known_args(self._words, namespace)
 
     def error(self, message: str) -> NoReturn:
         """Raise ``InputError`` instead of printing the usage."""
         fix = f"See {self.prog} {self.full_help}."
-        flags = {name.lstrip("-"): name for name in self._option_string_actions if "_" not in name}  # --a_b is --a-b
+        flags = {name.lstrip("-"): name for name in self._option_string_actions}
         choice = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)
         if choice:  # of a flag that is misspelled, the value is taken for a subcommand
             before = itertools.takewhile(lambda word: word != choice[1], self._words)
-            wrong = [word for word in before if word.startswith("--") and _dashed(word) not in flags.values()]
+            wrong = [word for word in before if word.startswith("--") and word not in flags.values()]
             message = f"unrecognized arguments: {wrong[0]}" if wrong else message
-        unknown = re.search(r"unrecognized arguments: (\S+)", message)
+        unknown = re.search(r"unrecognized arguments: ([^\s=]+)", message)
         if unknown:
-            near = [flags[name] for name in difflib.get_close_matches(_dashed(unknown[1]).lstrip("-"), flags, 1)]
+            near = [flags[name] for name in difflib.get_close_matches(unknown[1].lstrip("-"), flags, 1)]
         else:
             near = difflib.get_close_matches(choice[1], re.findall(r"[\w-]+", choice[2]), 1) if choice else []
         if near:
@@ -232,8 +190,9 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def _dashed(word: str) -> str:
-    """The name of a flag in the spelling of the help."""
-    return word.split("=")[0].replace("_", "-")
+    """A word of a command line; a flag in the spelling of the help."""
+    flag, equals, value = word.partition("=")
+    return flag.replace("_", "-") + equals + value if word.startswith("--") else word
 
 
 def print_error(error: ScaffoldError) -> None:

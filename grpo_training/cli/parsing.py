@@ -1,6 +1,6 @@
 """Reads a command's settings from its command line and its ``--config`` file.
 
-Precedence: command line > ``--config`` file > defaults. Of a mapping, the command line sets single keys.
+Precedence: command line > ``--config`` file > defaults.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import copy
 import json
 import os
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin
@@ -25,6 +26,11 @@ from grpo_training.cli.settings import COMMON, ROOT, WORKING_DIR, Given, Setting
 
 SettingsT = TypeVar("SettingsT", bound=Settings)
 
+_RARE = {
+    "--print-config": "print the resolved settings and exit",
+    "--allow-weak-sandbox": "score programs also where only the isolation level rlimits works",
+}
+
 
 def parse_settings(model: type[SettingsT], argv: Sequence[str] | None, *, prog: str, description: str) -> SettingsT:
     """Read a command's settings from its command line and its ``--config`` file.
@@ -35,13 +41,15 @@ def parse_settings(model: type[SettingsT], argv: Sequence[str] | None, *, prog: 
         InputError: an unknown key (with the nearest valid name), a wrong type or a value out of range; the message
             names the file and the key, or the flag.
     """
-    parser = _parser(model, prog, description)
-    given = vars(parser.parse_args(argv))
+    words = sys.argv[1:] if argv is None else argv
+    parser = _parser(model, prog, description, shows_all="--help-all" in words)
+    given = vars(parser.parse_args(words))
     config, print_config = given.pop("config"), given.pop("print_config")
     if given.pop("allow_weak_sandbox"):
         os.environ[ALLOW_WEAK] = "1"  # worker processes inherit it
     values = {} if config is None else _in_file(config, model)
-    values |= {name: _merged(values.get(name), Given(value, as_flag(name))) for name, value in given.items()}
+    for name, value in given.items():
+        values[name] = Given(",".join(value) if isinstance(value, list) else value, as_flag(name))
     settings = _validated(model, values, fix=f"See {prog} {parser.full_help}.")
     if print_config:
         print(json.dumps(settings.model_dump(mode="json"), indent=2, ensure_ascii=False))
@@ -53,19 +61,6 @@ def _in_file(path: Path, model: type[Settings]) -> dict[str, Given]:
     from grpo_training.cli.config_file import read_config  # it loads PyYAML, and most commands are given no file
 
     return read_config(path, model)
-
-
-def _merged(in_file: Given | None, flag: Given) -> Given:
-    """The value of a flag; a JSON object sets single keys of the mapping that the file has."""
-    if in_file is None or not isinstance(in_file.value, dict) or not isinstance(flag.value, str):
-        return flag
-    try:
-        keys = json.loads(flag.value)
-    except ValueError:  # reported when the value is validated
-        return flag
-    if not isinstance(keys, dict):
-        return flag
-    return Given(in_file.value | keys, f"{flag.source} and {in_file.source}")
 
 
 def settings_from_yaml(model: type[SettingsT], path: Path) -> SettingsT:
@@ -101,55 +96,47 @@ def _validation_text(error: ErrorDetails, values: Mapping[str, Given]) -> str:
     return f"{source}: {message} (got {error['input']!r})"
 
 
-def _parser(model: type[Settings], prog: str, description: str) -> CommandParser:
+def _parser(model: type[Settings], prog: str, description: str, *, shows_all: bool) -> CommandParser:
+    """The parser of a command. Without ``shows_all`` its help has the common settings only, if some are marked."""
     parser = CommandParser(
         prog=prog, usage="%(prog)s [--config FILE] [options]", description=description, formatter_class=_Formatter
     )
     own = [model.model_fields[name] for name in model.__annotations__ if name in model.model_fields]
-    is_short = any(COMMON in field.metadata for field in own)
+    marks_common = any(COMMON in field.metadata for field in own)
+    hides = marks_common and not shows_all
+    hidden = 2 if hides else 0
     for title, names in model.groups().items():
         group = parser.add_argument_group(title)
         for name in names:
             field = model.model_fields[name]
-            action = _add_flags(group, model, name, field)
-            if is_short and COMMON not in field.metadata and field.description:
-                parser.hide(action)
+            is_hidden = hides and COMMON not in field.metadata
+            hidden += is_hidden and bool(field.description)
+            _add_flags(group, model, name, field, is_hidden=is_hidden)
     group = parser.add_argument_group("configuration")
     group.add_argument("--config", type=Path, metavar="FILE", help="YAML file with any of these settings")
-    rare = [
-        group.add_argument("--print-config", action="store_true", help="print the resolved settings and exit"),
-        group.add_argument(
-            "--allow-weak-sandbox",
-            action="store_true",
-            help="score programs also where only the isolation level rlimits works",
-        ),
-    ]
-    for action in rare if is_short else ():
-        parser.hide(action)
+    for flag, text in _RARE.items():
+        group.add_argument(flag, action="store_true", help=argparse.SUPPRESS if hides else text)
+    if hides:
+        parser.epilog = f"{hidden} more settings: --help-all"
+    if marks_common:
+        parser.full_help = "--help-all"
     return parser
 
 
-def _add_flags(group: argparse._ArgumentGroup, model: type[Settings], name: str, field: FieldInfo) -> argparse.Action:
-    spellings = [name, *(alias for alias, meant in model.aliases.items() if meant == name and "." not in alias)]
-    flags = [flag for spelling in spellings for flag in dict.fromkeys((as_flag(spelling), f"--{spelling}"))]
-    flags += [f"-{spelling}" for spelling in spellings[1:] if len(spelling) == 1]
+def _add_flags(
+    group: argparse._ArgumentGroup, model: type[Settings], name: str, field: FieldInfo, *, is_hidden: bool
+) -> None:
+    aliases = [alias for alias, meant in model.aliases.items() if meant == name and "." not in alias]
+    flags = [as_flag(name), *(f"-{alias}" if len(alias) == 1 else as_flag(alias) for alias in aliases)]
     options: dict[str, Any] = {"dest": name, "default": argparse.SUPPRESS, "help": argparse.SUPPRESS}
-    if field.description:
-        options["help"] = _help_text(field, spellings[1:]).replace("%", "%%")
+    if field.description and not is_hidden:
+        options["help"] = _help_text(field, aliases).replace("%", "%%")
     if plain_type(field.annotation) is bool:
-        return group.add_argument(*flags, action=argparse.BooleanOptionalAction, **options)
+        group.add_argument(*flags, action=argparse.BooleanOptionalAction, **options)
+        return
     if get_origin(field.annotation) is tuple:
-        options |= {"nargs": "+", "action": _Joined}
-    return group.add_argument(*flags, metavar=_metavar(field.annotation), **options)
-
-
-class _Joined(argparse.Action):
-    """Takes the values of a list with spaces or commas between them, as one text with commas."""
-
-    def __call__(
-        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: Any = None
-    ) -> None:
-        setattr(namespace, self.dest, ",".join(values))
+        options["nargs"] = "+"
+    group.add_argument(*flags, metavar=_metavar(field.annotation), **options)
 
 
 def _help_text(field: FieldInfo, aliases: Sequence[str]) -> str:

@@ -29,4 +29,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    run_command(main, collects_rarely=True)  # a training starts in an eighth less time
+    run_command(main)

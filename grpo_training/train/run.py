@@ -21,7 +21,6 @@ from engine.storage.installation import install_command
 from engine.task import Task
 from engine.tasks.registry import check_verifiers, load_task, task_named
 from engine.tasks.simple import RewardTask
-from grpo_training.cli.entry import collect_usually
 from grpo_training.runs.folder import found_run
 from grpo_training.runs.training_run import TrainingRun
 from grpo_training.serve.model_folder import weights_digest
@@ -182,7 +181,6 @@ def _train_in_run_directory(
     config: GRPOTrainingConfig, facts: dict[str, Any], train: Callable[[Path], TrainingResult]
 ) -> int:
     """Train in the run directory. Of several processes the first one holds its lock and tells the others the end."""
-    collect_usually()
     if not is_first_process():
         code = exit_code_of_the_first(None)
         if code is None:

@@ -141,7 +141,7 @@ def test_a_python_without_the_dependencies_gets_one_clear_message(tmp_path, star
 
 @pytest.mark.parametrize(
     ("module", "is_script"),
-    [*((module, False) for module in ("tqdm", "pydantic", "openai", "jinja2", "rich", "anyio")), ("anyio", True)],
+    [*((module, False) for module in ("tqdm", "pydantic", "openai", "jinja2", "anyio")), ("anyio", True)],
 )
 def test_a_python_with_some_of_the_packages_gets_one_clear_message(tmp_path, module, is_script):
     """Also if a package of a package is missing."""

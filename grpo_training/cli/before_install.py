@@ -17,12 +17,6 @@ from engine.storage.installation import install_command
 
 _ROOT = Path(__file__).resolve().parents[2]
 _DISTRIBUTION = "scaffold-grpo"
-_DOCTOR = "grpo_training.doctor"
-
-
-def started_module() -> str:
-    """The module of ``python -m MODULE``; empty for another start."""
-    return sys.orig_argv[sys.orig_argv.index("-m") + 1] if "-m" in sys.orig_argv[:-1] else ""
 
 
 def leave_ctrl_c_to_the_system() -> None:
@@ -30,24 +24,16 @@ def leave_ctrl_c_to_the_system() -> None:
 
     Another program that imports the package keeps its own handler.
     """
-    package, _, command = started_module().partition(".")
+    module = sys.orig_argv[sys.orig_argv.index("-m") + 1] if "-m" in sys.orig_argv[:-1] else ""
+    package, _, command = module.partition(".")
     is_command = package == "grpo_training" and "." not in command
     if is_command and signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not under nohup, for example
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def explain_missing_packages() -> None:
-    """Let a command whose import of a package fails end with one message: what is missing, and how to install it.
-
-    ``python -m grpo_training.doctor`` checks before its own imports whether any of the packages is missing.
-    """
+    """Let a command whose import of a package fails end with one message: what is missing, and how to install it."""
     sys.excepthook = _explained
-    missing = _missing() if started_module() == _DOCTOR else []
-    if missing:
-        print(f"✔ Python {'.'.join(map(str, sys.version_info[:3]))}")
-        print(f"✗ {len(missing)} packages are not installed in {sys.prefix}: {', '.join(missing)}")
-        print(f"  {fix()}")
-        sys.exit(1)
 
 
 def _explained(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
@@ -56,32 +42,19 @@ def _explained(kind: type[BaseException], error: BaseException, trace: Traceback
     if not module or module in sys.stdlib_module_names or (_ROOT / module).exists():
         sys.__excepthook__(kind, error, trace)
         return
-    if extra := _extra_with(module.replace("_", "-")):
+    packages = _packages()
+    extra = next((extra for extra, names in packages.items() if module.replace("_", "-") in names), "")
+    if extra:
         print(f"The package {module} is not installed in this Python environment ({sys.prefix}).", file=sys.stderr)
         print(install_command(extra), file=sys.stderr)
         return
-    missing = ", ".join(_missing() or [module])
+    missing = ", ".join([name for name in packages[""] if not _is_installed(name)] or [module])
     print(f"Scaffold-GRPO's dependencies are not installed in this Python environment ({sys.prefix}).", file=sys.stderr)
-    print(f"Missing: {missing}\n{fix()}", file=sys.stderr)
-
-
-def _missing() -> list[str]:
-    """The packages that every command needs and that are not installed."""
-    return [name for name in required_packages() if not _is_installed(name)]
-
-
-def required_packages() -> list[str]:
-    """The names of the packages that every command needs."""
-    return _packages()[""]
-
-
-def _extra_with(package: str) -> str:
-    """The first extra that has a package; empty if every command needs the package, or no extra has it."""
-    return next((extra for extra, names in _packages().items() if package in names), "")
+    print(f"Missing: {missing}\n{_fix()}", file=sys.stderr)
 
 
 def _packages() -> dict[str, list[str]]:
-    """Extra -> the names of its packages; those without an extra come first, under an empty name."""
+    """Extra -> the names of its packages; those that every command needs come first, under an empty name."""
     project = _ROOT / "pyproject.toml"
     if project.is_file():
         table = tomllib.loads(project.read_text(encoding="utf-8"))["project"]
@@ -97,7 +70,7 @@ def _packages() -> dict[str, list[str]]:
     }
 
 
-def fix() -> str:
+def _fix() -> str:
     """The command that installs the packages, or that enters the environment in which they are."""
     environment = _ROOT / ".venv"
     if (environment / "bin" / "python").exists() and Path(sys.prefix) != environment:

@@ -74,7 +74,7 @@ def _list(name: str, state: LibraryState, view: View) -> None:
         effect, _, p_helps, groups = measured(experience, state.trials)
         figures = (effect, p_helps, groups) if on_trial else uses(experience)
         rows.append((experience.id, experience.category[:_MOST_CATEGORY], *figures, mark, experience.content))
-    view.lines(title, ("id", "category", *head, "state", "content"), rows)
+    view.table(title, ("id", "category", *head, "state", "content"), rows, is_cut=True)
 
 
 def _show(experience_id: str, name: str, library: ExperienceLibrary, view: View) -> None:

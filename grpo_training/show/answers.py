@@ -41,7 +41,7 @@ def show(arguments: argparse.Namespace) -> int:
     if arguments.json:
         for answers in chosen:
             for record in answers.records:
-                view.ascii(record.model_dump_json())
+                view.json(record.model_dump(mode="json"), indent=None)
         return 0
     first = chosen[0].records[0]
     view.line(f"problem {problem_id}", style="bold")

@@ -111,9 +111,9 @@ def test_a_terminal_lists_one_line_an_experience_and_show_has_the_whole_text(pla
     shown = on_terminal(monkeypatch, run, "--library", "generator_1", columns=columns)
     lines = shown.splitlines()
     assert max(map(len, lines)) <= columns
-    assert [line.split()[0] for line in lines[2:]] == ["G1-001", "G1-002", "G1-003"]
-    assert content[:15] in lines[-1]
-    assert lines[-1].rstrip().endswith("…")
+    assert [line.split()[0] for line in filter(None, lines[2:])] == ["G1-001", "G1-002", "G1-003"]
+    assert content[:15] in lines[-2]
+    assert lines[-2].rstrip().endswith("…")
     assert content in run("show", "g1-003").replace("\n", " ")
 
 
@@ -219,7 +219,6 @@ def test_a_terminal_gets_a_table_without_control_characters(monkeypatch):
         assert "\x1b[31m [bold]" not in stream.getvalue()
         assert "\x1b]0" not in stream.getvalue()
         assert "\\x1b[31m [bold]x[/bold]\\x202e 余数" in stream.getvalue()
-    assert "━" in terminal.getvalue()
 
 
 @pytest.mark.parametrize(

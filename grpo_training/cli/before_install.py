@@ -9,7 +9,6 @@ import importlib.metadata
 import re
 import signal
 import sys
-import tomllib
 from pathlib import Path
 from types import TracebackType
 
@@ -42,54 +41,31 @@ def _explained(kind: type[BaseException], error: BaseException, trace: Traceback
     if not module or module in sys.stdlib_module_names or (_ROOT / module).exists():
         sys.__excepthook__(kind, error, trace)
         return
-    packages = _packages()
-    extra = next((extra for extra, names in packages.items() if module.replace("_", "-") in names), "")
-    if extra:
+    package = module.replace("_", "-")
+    if extra := _extra_with(package):
         print(f"The package {module} is not installed in this Python environment ({sys.prefix}).", file=sys.stderr)
         print(install_command(extra), file=sys.stderr)
         return
-    missing = ", ".join([name for name in packages[""] if not _is_installed(name)] or [module])
     print(f"Scaffold-GRPO's dependencies are not installed in this Python environment ({sys.prefix}).", file=sys.stderr)
-    print(f"Missing: {missing}\n{_fix()}", file=sys.stderr)
+    print(f"Missing: {module}\n{_fix()}", file=sys.stderr)
 
 
-def _packages() -> dict[str, list[str]]:
-    """Extra -> the names of its packages; those that every command needs come first, under an empty name."""
-    project = _ROOT / "pyproject.toml"
-    if project.is_file():
-        table = tomllib.loads(project.read_text(encoding="utf-8"))["project"]
-        found = {"": table["dependencies"], **table["optional-dependencies"]}
-    else:
-        found = {"": []}
-        for one in importlib.metadata.requires(_DISTRIBUTION) or ():
-            extra = re.search(r"extra == ['\"]([\w-]+)", one)
-            found.setdefault(extra[1] if extra else "", []).append(one)
-    return {
-        extra: [name[0] for one in listed if (name := re.match(r"[A-Za-z0-9._-]+", one))]
-        for extra, listed in found.items()
-    }
+def _extra_with(package: str) -> str:
+    """The extra that has a package; empty if every command needs it, or the project itself is not installed."""
+    try:
+        requirements = importlib.metadata.requires(_DISTRIBUTION) or []
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+    declared = [text for text in requirements if re.match(rf"{re.escape(package)}(?![\w.-])", text)]
+    extras = [re.search(r"extra == ['\"]([\w-]+)", text) for text in declared]
+    return "" if None in extras else next((found[1] for found in extras if found), "")
 
 
 def _fix() -> str:
     """The command that installs the packages, or that enters the environment in which they are."""
     environment = _ROOT / ".venv"
     if (environment / "bin" / "python").exists() and Path(sys.prefix) != environment:
-        return (
-            f"Run `source {_shown(environment)}/bin/activate`, then the command again. (`make install` repairs .venv.)"
-        )
+        return f"Run `source {environment}/bin/activate`, then the command again. (`make install` repairs .venv.)"
     if (_ROOT / "Makefile").is_file():
-        folder = "" if Path.cwd() == _ROOT else f" -C {_ROOT}"
-        return f"Run `make{folder} install`, then `source {_shown(environment)}/bin/activate`."
+        return f"Run `make -C {_ROOT} install`, then `source {environment}/bin/activate`."
     return f"Run `{sys.executable} -m pip install --force-reinstall` with the wheel of Scaffold-GRPO."
-
-
-def _shown(path: Path) -> str:
-    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
-
-
-def _is_installed(package: str) -> bool:
-    try:
-        importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return False
-    return True

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import os
 from typing import TextIO
 
 from engine.contract.checks import CheckLevel, CheckResult
 from grpo_training.cli.terminal_text import harmless
 
 _WIDTH = 70
-_COLOURS = {CheckLevel.PASS: "32", CheckLevel.FAIL: "31", CheckLevel.WARN: "33", CheckLevel.SKIP: "2"}
 
 
 class CheckReport:
     """Prints results as they arrive.
 
     Args:
-        stream: where the lines are written, in colours if it is a terminal and ``NO_COLOR`` is not set.
+        stream: where the lines are written.
     """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._colour = stream.isatty() and not os.environ.get("NO_COLOR")
         self._counts = dict.fromkeys(CheckLevel, 0)
 
     @property
@@ -36,8 +33,7 @@ class CheckReport:
     def add(self, result: CheckResult) -> None:
         """Print one result and count it."""
         self._counts[result.level] += 1
-        sign = f"\x1b[{_COLOURS[result.level]}m{result.level}\x1b[0m" if self._colour else str(result.level)
-        self._write(f"{sign} {harmless(result.text)}")
+        self._write(f"{result.level} {harmless(result.text)}")
         if result.fix:
             self._write(f"       {harmless(result.fix)}")
 

@@ -47,7 +47,7 @@ def run_command(main: Callable[[], int], *, resumes: bool = True) -> NoReturn:
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - for as long as the process runs
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="plain")  # of terminal_text
+            stream.reconfigure(errors="replace")  # a terminal may have no Greek letters
     try:
         code = main()
     except ScaffoldError as error:
@@ -62,16 +62,11 @@ def run_command(main: Callable[[], int], *, resumes: bool = True) -> NoReturn:
         code = 0
     except OSError as error:
         place = f": {error.filename}" if error.filename else ""
-        fix = "Check permissions and free disk space, then run the same command again."
-        if isinstance(error, NotADirectoryError) or (
-            isinstance(error, FileExistsError) and os.path.isfile(error.filename or "")
-        ):
-            fix = "There is a file where a folder is needed: give another folder."
         print_error(
             ScaffoldError(
                 f"{error.strerror or error}{place}",
                 why="Stored results are kept." if resumes else "",
-                fix=fix,
+                fix="Check the path, permissions and free disk space, then run the same command again.",
             )
         )
         code = 1

@@ -1,28 +1,15 @@
-"""Text for terminals: control characters made visible, and streams whose reader may exit."""
+"""Text for terminals: control characters made visible, lines that fit."""
 
 from __future__ import annotations
 
-import codecs
 import re
 import shutil
 import sys
 import textwrap
 import unicodedata
-from typing import Any, TextIO
+from typing import TextIO
 
 _INVISIBLE = ("Cc", "Cf", "Cs", "Zl", "Zp")
-_PLAIN = {"μ": "mean", "σ": "std", "τ": "tau", "≤": "<=", "→": "->", "–": "-", "…": "..."}
-_PLAIN |= {"✅": "+", "✓": "+", "✗": "x", "⚠": "!"}
-
-
-def _in_plain_characters(error: UnicodeError) -> tuple[str, int]:
-    """What a stream shows in place of characters that its encoding does not have."""
-    if not isinstance(error, UnicodeEncodeError):
-        raise error
-    return "".join(_PLAIN.get(character, "?") for character in error.object[error.start : error.end]), error.end
-
-
-codecs.register_error("plain", _in_plain_characters)
 
 
 def counted(number: int, noun: str) -> str:
@@ -70,42 +57,3 @@ def fitted(line: str) -> str:
     below = " " * max((column for column in columns if column < width / 2), default=0)
     lines = textwrap.wrap(line, width, subsequent_indent=below, break_long_words=False, break_on_hyphens=False)
     return "\n".join(lines)
-
-
-class LastingStream:
-    """A text stream that drops its output after its reader has exited (``| head``), so that the run continues.
-
-    Args:
-        stream: the stream to write to.
-    """
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self._is_gone = False
-
-    def write(self, text: str) -> int:
-        """Write the text, or drop it if the reader has exited."""
-        if not self._is_gone:
-            try:
-                return self._stream.write(text)
-            except BrokenPipeError:
-                self._is_gone = True
-        return len(text)
-
-    def flush(self) -> None:
-        """Flush, unless the reader has exited."""
-        if not self._is_gone:
-            try:
-                self._stream.flush()
-            except BrokenPipeError:
-                self._is_gone = True
-
-    def __eq__(self, other: object) -> bool:
-        """Whether both write to the same stream, so that ``tqdm`` knows which bars a line would run into."""
-        return self._stream == getattr(other, "_stream", other)
-
-    def __hash__(self) -> int:
-        return hash(self._stream)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)

@@ -10,25 +10,24 @@ from typing import TextIO
 
 from engine.api_manager import JUDGE_ROLE, ApiManager
 from engine.experience.choice import experiences_for
-from engine.records import Message, Problem, Record, Sampling
+from engine.records import Message, Problem, Record
 from engine.statistics.group_sequential import GroupSequentialTest, alpha_of_test, problems_needed
 from engine.storage.append_log import replacement
 from engine.tasks.registry import task_named
 from grpo_training.agents.generator import generator_messages
 from grpo_training.cli.entry import run_async
-from grpo_training.cli.settings import shown_path
 from grpo_training.compare.settings import ARMS, CompareSettings
 from grpo_training.compare.verdict import Comparison, lines
-from grpo_training.evaluate.arms import refused_lines, sum_of_costs
+from grpo_training.evaluate.arms import sum_of_costs
 from grpo_training.gate.earlier import problem_hashes
-from grpo_training.gate.looks import Arm, ask_until_clear, mean_share
-from grpo_training.gate.problems import check_number, few, shuffled
+from grpo_training.gate.looks import Arm, ask_until_clear
+from grpo_training.gate.problems import check_number, shuffled
 from grpo_training.improve.improved import Improved
 from grpo_training.runs.estimate import TOKENS_OF_REPLY, show_prompt, tokens_line, tokens_of
 from grpo_training.runs.folder import automatic_name, run_folder
 from grpo_training.runs.problems import read_problems, remarks_on, task_facts, without_duplicates
 from grpo_training.runs.settings import tell_what_is_missing
-from grpo_training.serve.endpoints import check_budget, check_endpoint, open_client, open_endpoints
+from grpo_training.serve.endpoints import check_budget, check_endpoint, open_client, open_endpoints, price
 
 _NOT_PROVEN = 3
 
@@ -37,7 +36,7 @@ Prompts = Sequence[tuple[Message, ...]]
 
 
 class _Kept(Record):
-    """A comparison as a run keeps it, so that it is not asked again and later ones are stricter."""
+    """A comparison as a run keeps it, so that later ones are stricter."""
 
     asked: str
     problem_hashes: list[str]
@@ -100,17 +99,12 @@ def _compared(
     folder: Path,
     stream: TextIO,
 ) -> Comparison:
-    """The result, that of an earlier start if nothing has changed."""
-    samples = _samples(settings, problems)
+    """The result. What an earlier start has asked is not asked again, as its replies are stored."""
+    samples = settings.samples_of(problems)
     prompts = [_prompts(arm, problems) for arm in arms]
     asked, hashes = _asked(settings, manager, problems, prompts, samples), problem_hashes(problems)
     log = folder / "comparisons.jsonl"
     kept = [_Kept.model_validate_json(line) for line in log.read_text().splitlines()] if log.exists() else []
-    same = next((one for one in reversed(kept) if one.asked == asked), None)
-    has_more = same is not None and settings.ask_all and same.result.problems + same.result.open < same.result.of
-    if same is not None and not has_more and not same.result.open:
-        print("This was compared before; nothing is asked.", file=stream)
-        return same.result
     others = {one.asked for one in kept if not set(hashes).isdisjoint(one.problem_hashes)} - {asked}
     test = GroupSequentialTest(len(problems), samples, alpha_of_test(len(others) + 1))
     print(*_plan(settings, manager, arms, problems, prompts), sep="\n", file=stream, flush=True)
@@ -123,11 +117,13 @@ def _compared(
     with open_endpoints(settings) as served:
         for role in ARMS:
             check_budget(settings, served, role)
-        place = folder / f"comparison_{len(kept) + 1}.samples.jsonl"
+        number = next((place for place, one in enumerate(kept) if one.asked == asked), len(kept))
+        place = folder / f"comparison_{number + 1}.samples.jsonl"
         result = run_async(_ask(settings, served, arms, problems, test, place, stream))
     new = _Kept(asked=asked, problem_hashes=hashes, result=result)
     with replacement(log) as file:
-        file.write("".join(f"{one.model_dump_json()}\n" for one in (*kept, new)).encode())
+        kept[number : number + 1] = [new]
+        file.write("".join(f"{one.model_dump_json()}\n" for one in kept).encode())
     return result
 
 
@@ -140,50 +136,41 @@ async def _ask(
     place: Path,
     stream: TextIO,
 ) -> Comparison:
-    sampling = Sampling(
-        temperature=settings.temperature, top_p=settings.top_p, max_tokens=settings.max_tokens, seed=settings.seed
-    )
     margin = 0.0 if settings.margin is None else settings.margin / 100
     async with open_client(settings, manager) as client:
-        with replacement(place) as file:
-            asked = await ask_until_clear(
-                client,
-                (arms[1], arms[0]),
-                problems,
-                test,
-                sampling,
-                stream,
-                file,
-                judge_role=manager.role_of(JUDGE_ROLE, arms[0].role),
-                what="prompts of A and B",
-                asks_all=settings.ask_all,
-                at_once=settings.batch,
-                margin=margin,
-            )
-    finding, (of_b, of_a) = asked.finding, zip(*asked.complete, strict=True)
-    both = [result for pair in asked.pairs for result in pair]
-    print(*refused_lines(both), f"Each answer is in {shown_path(place)}", sep="\n", file=stream)
-    costs = [sum_of_costs([pair[index].cost_usd for pair in asked.pairs]) for index in (0, 1)]
+        asked = await ask_until_clear(
+            settings,
+            client,
+            (arms[1], arms[0]),
+            problems,
+            test,
+            place,
+            stream,
+            judge_role=manager.role_of(JUDGE_ROLE, arms[0].role),
+            what="prompts of A and B",
+            margin=margin,
+        )
+    finding, (right_b, right_a), (cost_b, cost_a) = asked.finding, asked.right, asked.costs
     return Comparison(
         a=_described(manager, arms[0]),
         b=_described(manager, arms[1]),
         model_b=manager.endpoint("b").model,
         margin=settings.margin,
         verdict=finding.verdict or "not_proven",
-        right_a=mean_share(of_a),
-        right_b=mean_share(of_b),
+        right_a=right_a,
+        right_b=right_b,
         mean=finding.mean,
-        low=max(finding.low, -1.0),
-        high=min(finding.high, 1.0),
+        low=finding.low,
+        high=finding.high,
         alpha=test.alpha,
         problems=finding.problems,
         of=len(problems),
-        open=len(asked.pairs) - len(asked.complete),
+        open=asked.open,
         samples=test.samples,
         tokens=sum(asked.tokens),
         tokens_ratio=asked.tokens_ratio,
-        cost_usd=sum_of_costs(costs),
-        cost_ratio=costs[0] / costs[1] if costs[0] is not None and costs[1] else None,
+        cost_usd=sum_of_costs(asked.costs),
+        cost_ratio=cost_b / cost_a if cost_b is not None and cost_a else None,
         needed=problems_needed(finding.variance, effect=margin or 0.1, alpha=test.alpha),
     )
 
@@ -196,17 +183,14 @@ def _plan(
     prompts: Sequence[Prompts],
 ) -> list[str]:
     """What is compared, and what it costs at most."""
-    count, samples = len(problems), _samples(settings, problems)
+    count, samples = len(problems), settings.samples_of(problems)
+    read, written = [samples * count * tokens_of(of_arm) for of_arm in prompts], samples * count * TOKENS_OF_REPLY
+    costs = [price(settings, manager, role, of_arm, written) for role, of_arm in zip(ARMS, read, strict=True)]
     return [
         *(f"{arm.role.upper()}: {_described(manager, arm)}" for arm in arms),
         f"{count} problems, {samples} answers each way: at most {2 * samples * count:,} answers.",
-        _cost(manager, prompts, samples, in_batches=settings.batch),
+        tokens_line(sum(read), 2 * written, sum_of_costs(costs)),
     ]
-
-
-def _samples(settings: CompareSettings, problems: Sequence[Problem]) -> int:
-    """Answers of a problem in each arm."""
-    return settings.samples or (8 if few(problems) else 4)
 
 
 def _described(manager: ApiManager, arm: Arm) -> str:
@@ -219,16 +203,6 @@ def _prompts(arm: Arm, problems: Sequence[Problem]) -> list[tuple[Message, ...]]
         generator_messages(task_named(one.task), one, experiences_for(one, arm.experiences), arm.style)
         for one in problems
     ]
-
-
-def _cost(manager: ApiManager, prompts: Sequence[Prompts], samples: int, *, in_batches: bool) -> str:
-    """The most tokens that are asked for, estimated, and their price."""
-    answers = samples * len(prompts[0])
-    read, written = [answers * tokens_of(of_arm) for of_arm in prompts], answers * TOKENS_OF_REPLY
-    endpoints = [manager.endpoint(role) for role in ARMS]
-    priced = [endpoint.in_batches for endpoint in endpoints] if in_batches else endpoints
-    costs = [endpoint.cost_usd(tokens, written) for endpoint, tokens in zip(priced, read, strict=True)]
-    return tokens_line(sum(read), 2 * written, sum_of_costs(costs))
 
 
 def _asked(

@@ -7,9 +7,9 @@ from typing import ClassVar, Self
 from pydantic import Field, model_validator
 
 from engine.api_manager import GENERATORS, ApiManager
-from grpo_training.cli.settings import DATASET_HELP, ColumnSettings, Common, Positive
-from grpo_training.gate.settings import ASK_ALL_HELP
-from grpo_training.runs.settings import PROMPTS_HELP, BatchSettings, DryRunSettings, RoleSettings
+from grpo_training.cli.settings import DATASET_HELP, Common, Positive
+from grpo_training.gate.settings import ASK_ALL_HELP, TwoArmSettings
+from grpo_training.runs.settings import PROMPTS_HELP, DryRunSettings
 
 ARMS = ("a", "b")
 """The roles of the two arms, whose endpoints are copies of others."""
@@ -17,7 +17,7 @@ _WHAT = ("prompt", "model", "role", "improved")
 _IMPROVED = "what `improve` has learned: the name of its run, or its folder `improved`"
 
 
-class CompareSettings(DryRunSettings, ColumnSettings, RoleSettings, BatchSettings):
+class CompareSettings(DryRunSettings, TwoArmSettings):
     """What is compared, and on which problems."""
 
     group: ClassVar[str] = "what is compared"

@@ -77,26 +77,23 @@ def differences(
     return {k: estimate for k, estimate in found.items() if estimate is not None}
 
 
-def figures_json(sampled: Figures, greedy: Figures | None = None) -> dict[str, Any]:
+def figures_json(figures: Figures) -> dict[str, Any]:
     """The figures as JSON values. JSON keys are strings, so pass@k is stored under ``str(k)``."""
     return {
-        "num_tasks": sampled.problems,
-        "num_samples_per_task": sampled.samples,
-        "pass_at_k": {str(k): estimate.value for k, estimate in sampled.pass_at_k.items()},
-        "pass_at_k_estimates": estimates_json(sampled.pass_at_k),
-        "mean_at_n": sampled.mean_at_n and asdict(sampled.mean_at_n),
-        "a_a_difference": sampled.again and asdict(sampled.again),
-        "greedy_pass_at_1": greedy and greedy.mean_at_n and asdict(greedy.mean_at_n),
-        "left_out": list(sampled.left_out),
-        "greedy_left_out": None if greedy is None else list(greedy.left_out),
-        "truncated": sampled.truncated,
-        "unreadable": sampled.unreadable,
-        "outcomes": dict(sampled.outcomes),
-        "greedy_outcomes": None if greedy is None else dict(greedy.outcomes),
+        "num_tasks": figures.problems,
+        "num_samples_per_task": figures.samples,
+        "pass_at_k": {str(k): estimate.value for k, estimate in figures.pass_at_k.items()},
+        "pass_at_k_estimates": estimates_json(figures.pass_at_k),
+        "mean_at_n": figures.mean_at_n and asdict(figures.mean_at_n),
+        "a_a_difference": figures.again and asdict(figures.again),
+        "left_out": list(figures.left_out),
+        "truncated": figures.truncated,
+        "unreadable": figures.unreadable,
+        "outcomes": dict(figures.outcomes),
         "usage": {
-            "prompt_tokens": sampled.prompt_tokens + (greedy.prompt_tokens if greedy else 0),
-            "completion_tokens": sampled.completion_tokens + (greedy.completion_tokens if greedy else 0),
-            "cost_usd": sum_of_costs([sampled.cost_usd, *([greedy.cost_usd] if greedy else [])]),
+            "prompt_tokens": figures.prompt_tokens,
+            "completion_tokens": figures.completion_tokens,
+            "cost_usd": figures.cost_usd,
         },
     }
 

@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from engine.api_manager import DEFAULT_ROLE, ROLES, ApiManager
 from engine.errors import InputError, MissingInputError
@@ -20,7 +19,6 @@ from grpo_training.serve.local_server import local_server
 from grpo_training.serve.model_folder import base_of_adapter, content_digest, find_model
 
 MODEL, BASE = "model", "base"
-SAMPLED, GREEDY = "sampled", "greedy"
 
 _LOCAL_ROLE = "evaluated"
 _LOCAL_RETRY_S = 120.0
@@ -57,18 +55,6 @@ class RoleModel:
 
 
 EvaluatedModel = LocalModel | RoleModel
-
-
-class ServingSettings(Protocol):
-    """The settings of a command that :func:`served` uses."""
-
-    @property
-    def engine(self) -> str:
-        """Engine that serves a folder."""
-
-    @property
-    def output(self) -> Path:
-        """The file of the figures; the server's log is next to it."""
 
 
 def models_of(settings: EvaluateSettings) -> dict[str, EvaluatedModel]:
@@ -129,20 +115,6 @@ def model_of_role(manager: ApiManager, role: str) -> EvaluatedModel:
     return RoleModel(manager, role)
 
 
-def samplings_by_server(settings: EvaluateSettings, model: EvaluatedModel) -> list[dict[str, Sampling]]:
-    """The sampling parameters of each draw, grouped by the server that they need.
-
-    An engine that samples all requests with the temperature of its start needs one server per draw.
-    """
-    common = Sampling(max_tokens=settings.max_tokens, seed=settings.seed)
-    draws = {SAMPLED: common.model_copy(update={"temperature": settings.temperature, "top_p": settings.top_p})}
-    if settings.greedy:
-        draws[GREEDY] = common.model_copy(update={"temperature": 0.0})
-    if isinstance(model, LocalModel) and choose_engine(settings.engine).has_one_sampling:
-        return [{name: draw} for name, draw in draws.items()]
-    return [draws]
-
-
 @dataclass(frozen=True)
 class ServedModel:
     """An endpoint that answers requests; ``check`` raises if its server has exited. A local model has no budget."""
@@ -156,25 +128,30 @@ class ServedModel:
 
 @contextlib.contextmanager
 def served(
-    settings: ServingSettings, model: EvaluatedModel, sampling: Sampling, budget: Budget
+    model: EvaluatedModel, sampling: Sampling, budget: Budget, *, engine: str, output: Path
 ) -> Iterator[ServedModel]:
     """The model's endpoint for the length of the block; a local model is served on this machine.
 
-    ``budget`` is that of the command, for all of its models.
+    Args:
+        model: is served.
+        sampling: of its requests, for an engine that samples all of them alike.
+        budget: that of the command, for all of its models.
+        engine: serves a folder.
+        output: the file of the figures; the server's log is next to it.
     """
     if isinstance(model, RoleModel):
         yield ServedModel(model.manager, model.role, RetryPolicy(), budget, lambda: None)
         return
-    log = settings.output.with_suffix(".server.log")
+    log = output.with_suffix(".server.log")
     temperature = 1.0 if sampling.temperature is None else sampling.temperature
     print(f"Starting a server for {model} (temperature {temperature:g}) ...", flush=True)
     with local_server(
         model.folder,
-        engine=choose_engine(settings.engine),
+        engine=choose_engine(engine),
         adapter=model.adapter,
         temperature=temperature,
         top_p=sampling.top_p,
         log=log,
     ) as server:
-        manager = ApiManager(settings.output, {_LOCAL_ROLE: server.endpoint()})
+        manager = ApiManager(output, {_LOCAL_ROLE: server.endpoint()})
         yield ServedModel(manager, _LOCAL_ROLE, RetryPolicy(total_s=_LOCAL_RETRY_S), Budget(), server.check)

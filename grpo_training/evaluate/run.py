@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
@@ -38,14 +38,11 @@ from grpo_training.evaluate.arms import (
 from grpo_training.evaluate.figures import differences, estimates_json, figures, figures_json, task_results
 from grpo_training.evaluate.models import (
     BASE,
-    GREEDY,
     MODEL,
-    SAMPLED,
     EvaluatedModel,
     LocalModel,
     ServedModel,
     models_of,
-    samplings_by_server,
     served,
 )
 from grpo_training.evaluate.sampling import evaluate_problems
@@ -59,24 +56,25 @@ from grpo_training.runs.problems import read_problems, remarks_on, task_facts, w
 from grpo_training.runs.reply_watch import ReplyWatch, tokens_of
 from grpo_training.runs.run import OtherRunError, Run, load_manifest
 from grpo_training.runs.settings import HOW_ASKED, tell_what_is_missing
+from grpo_training.serve.endpoints import price
 from grpo_training.serve.engines import choose_engine
 
 
-@dataclass
+@dataclass(frozen=True)
 class ModelResult:
     """The judged samples of one model.
 
     Args:
         model: its name at the endpoint.
-        draws: ``sampled`` and, if requested, ``greedy``.
+        results: of the problems.
         seconds: time spent on requests and judging.
         from_journal: completions that came from the journal.
     """
 
-    model: str = ""
-    draws: dict[str, list[ProblemResult]] = field(default_factory=dict)
-    seconds: float = 0.0
-    from_journal: int = 0
+    model: str
+    results: list[ProblemResult]
+    seconds: float
+    from_journal: int
 
 
 def evaluate(settings: EvaluateSettings, stream: TextIO) -> int:
@@ -99,12 +97,6 @@ def evaluate(settings: EvaluateSettings, stream: TextIO) -> int:
     if settings.output.is_dir():
         raise InputError(f"--output: {settings.output} is a folder", fix="Give a file, such as results.json in it.")
     samples, journal = settings.output.with_suffix(".samples.jsonl"), settings.output.with_suffix(".sqlite")
-    if settings.output == journal:
-        raise InputError(
-            f"--output: {settings.output} is the name of the file of replies",
-            why="The figures would replace the replies that are stored there.",
-            fix="Give another ending, such as .json.",
-        )
     manifest = settings.output.with_suffix(".run.json")
     files = Run(manifest, [settings.output, samples], lock=AppendLog(samples))
     settings = files.resumed(settings)
@@ -141,11 +133,10 @@ def evaluate(settings: EvaluateSettings, stream: TextIO) -> int:
             f"{shown_path(settings.output)} has another configuration", why=error.why, fix=fix
         ) from None
     view = View(stream)
-    draws = {name: (result.draws[SAMPLED], result.draws.get(GREEDY)) for name, result in results.items()}
-    show_models(view, draws, settings.k_values)
+    show_models(view, {name: result.results for name, result in results.items()}, settings.k_values)
     view.line(f"{sum(result.seconds for result in results.values()):.0f} s. Figures: {shown_path(settings.output)}")
     view.line(f"Samples: {shown_path(samples)}")
-    _check_complete([draw for result in results.values() for draw in result.draws.values()], len(problems))
+    _check_complete([result.results for result in results.values()], len(problems))
     return 0
 
 
@@ -204,19 +195,22 @@ def _measured(
         file: gets the samples.
     """
     budget = settings.open_budget()
-    results = {name: ModelResult() for name in models}
+    sampling = Sampling(
+        temperature=settings.temperature, top_p=settings.top_p, max_tokens=settings.max_tokens, seed=settings.seed
+    )
 
-    async def answers(
-        client: LLMClient, endpoint: ServedModel, name: str, draw: str, sampling: Sampling
-    ) -> list[ProblemResult]:
-        planned = len(problems) * (1 if draw == GREEDY else settings.num_samples)
-        priced = endpoint.manager.endpoint(endpoint.role)
-        priced = priced.in_batches if settings.batch else priced
-        watch = ReplyWatch(settings.prompts, settings.max_tokens, note, planned, partial(priced.cost_usd, 0))
-        with problem_bar(len(problems), f"{name}, {draw}") as advance:
+    async def asked(name: str, endpoint: ServedModel) -> ModelResult:
+        began = time.monotonic()
+        price_of = partial(price, settings, endpoint.manager, endpoint.role, 0)
+        planned = len(problems) * settings.num_samples
+        watch = ReplyWatch(settings.prompts, settings.max_tokens, note, planned, price_of)
+        opened = LLMClient(
+            endpoint.manager, journal=journal, retry=endpoint.retry, budget=endpoint.budget, batch=settings.batch
+        )
+        with problem_bar(len(problems), f"{name}, sampled") as advance:
 
             def judged(result: ProblemResult, samples: Sequence[JudgedSample]) -> None:
-                write_samples(file, name, draw, result, samples)
+                write_samples(file, name, "sampled", result, samples)
                 for sample in samples:
                     if sample.completion is not None:
                         watch.add(
@@ -228,36 +222,27 @@ def _measured(
                 advance(right, count)
                 endpoint.check()
 
-            return await evaluate_problems(
-                client,
-                endpoint.role,
-                problems,
-                samples=1 if draw == GREEDY else settings.num_samples,
-                sampling=sampling,
-                style=settings.prompts,
-                experiences=experiences,
-                judged=judged,
-                at_once=settings.batch,
-            )
+            async with opened as client:
+                client.report_trouble_to(note)
+                results = await evaluate_problems(
+                    client,
+                    endpoint.role,
+                    problems,
+                    samples=settings.num_samples,
+                    sampling=sampling,
+                    style=settings.prompts,
+                    experiences=experiences,
+                    judged=judged,
+                    at_once=settings.batch,
+                )
+        model = endpoint.manager.endpoint(endpoint.role).model
+        return ModelResult(model, results, time.monotonic() - began, client.counters.journal_hits)
 
-    async def add_draws(name: str, endpoint: ServedModel, samplings: Mapping[str, Sampling]) -> None:
-        opened = LLMClient(
-            endpoint.manager, journal=journal, retry=endpoint.retry, budget=endpoint.budget, batch=settings.batch
-        )
-        async with opened as client:
-            client.report_trouble_to(note)
-            for draw, sampling in samplings.items():
-                results[name].draws[draw] = await answers(client, endpoint, name, draw, sampling)
-            results[name].from_journal += client.counters.journal_hits
-
+    measured = {}
     for name, model in models.items():
-        for samplings in samplings_by_server(settings, model):
-            with served(settings, model, next(iter(samplings.values())), budget) as endpoint:
-                results[name].model = endpoint.manager.endpoint(endpoint.role).model
-                began = time.monotonic()
-                run_async(add_draws(name, endpoint, samplings))
-                results[name].seconds += time.monotonic() - began
-    return results
+        with served(model, sampling, budget, engine=settings.engine, output=settings.output) as endpoint:
+            measured[name] = run_async(asked(name, endpoint))
+    return measured
 
 
 def _facts(
@@ -296,36 +281,32 @@ def _report(settings: EvaluateSettings, facts: Mapping[str, Any], results: Mappi
         "timestamp": timestamp(),
     }
     if BASE in results:
-        after, before = results[MODEL].draws, results[BASE].draws
+        found = differences(results[MODEL].results, results[BASE].results, settings.k_values)
         report["base"] = by_model[BASE]
-        report["difference_to_base"] = {
-            draw: estimates_json(differences(after[draw], before[draw], settings.k_values if draw == SAMPLED else [1]))
-            for draw in after
-        }
+        report["difference_to_base"] = {"sampled": estimates_json(found)}
     return report
 
 
 def _model_json(result: ModelResult, k_values: Sequence[int]) -> dict[str, Any]:
-    sampled, greedy = result.draws[SAMPLED], result.draws.get(GREEDY)
     return {
-        **figures_json(figures(sampled, k_values), figures(greedy) if greedy is not None else None),
-        "task_results": task_results(sampled),
+        **figures_json(figures(result.results, k_values)),
+        "task_results": task_results(result.results),
         "model": result.model,
         "seconds": round(result.seconds, 3),
         "replies_from_journal": result.from_journal,
     }
 
 
-def _check_complete(draws: Sequence[Sequence[ProblemResult]], problems: int) -> None:
+def _check_complete(models: Sequence[Sequence[ProblemResult]], problems: int) -> None:
     """Name the problems whose requests alone failed.
 
     Raises:
         IncompleteRunError: problems are left out for another reason, or no other one is left.
     """
-    incomplete = [result for draw in draws for result in draw if not result.is_complete]
+    incomplete = [result for results in models for result in results if not result.is_complete]
     for line in refused_lines(incomplete):
         print(line)
-    if all(result.refused for result in incomplete) and any(map(complete, draws)):
+    if all(result.refused for result in incomplete) and any(map(complete, models)):
         return
     raise IncompleteRunError(
         f"{len({result.problem_id for result in incomplete})} of {problems} problems are left out: "
@@ -363,20 +344,19 @@ def plan_lines(
         models: by name; one on this machine costs nothing.
         experiences: those in the prompts.
     """
-    of_model = len(problems) * (settings.num_samples + settings.greedy)
+    of_model = len(problems) * settings.num_samples
     read = of_model * tokens_of_prompts(
         [_prompt_of(problem, experiences, settings.prompts) for problem in problems[:20]]
     )
-    written, costs = of_model * TOKENS_OF_REPLY, list[float | None]()
-    for model in models.values():
-        endpoint = None if isinstance(model, LocalModel) else model.manager.endpoint(model.role)
-        priced = endpoint.in_batches if endpoint is not None and settings.batch else endpoint
-        costs.append(0.0 if priced is None else priced.cost_usd(read, written))
+    written = of_model * TOKENS_OF_REPLY
+    costs = [
+        0.0 if isinstance(model, LocalModel) else price(settings, model.manager, model.role, read, written)
+        for model in models.values()
+    ]
     samples = f"{settings.num_samples} samples" if settings.num_samples > 1 else "1 sample"
-    greedy = " and a greedy one" if settings.greedy else ""
     ways = f" of {len(models)} models" if len(models) > 1 else ""
     return [
-        f"{len(problems)} problems, {samples}{greedy} each{ways}: {len(models) * of_model:,} answers of at most "
+        f"{len(problems)} problems, {samples} each{ways}: {len(models) * of_model:,} answers of at most "
         f"{settings.max_tokens:,} tokens. Stored ones are not asked for again.",
         tokens_line(len(models) * read, len(models) * written, sum_of_costs(costs)),
     ]

@@ -58,8 +58,7 @@ class EvaluateSettings(DryRunSettings, ColumnSettings, BudgetSettings, BatchSett
     max_problems: Positive | None = Field(None, description="number of problems; all by default")
     num_samples: Positive = Field(10, description="samples per problem")
     k_values: tuple[Positive, ...] = Field((1, 5, 10), min_length=1, description="the k of pass@k, such as 1 5 10")
-    greedy: bool = Field(False, description="also draw one greedy sample per problem (temperature 0)")
-    temperature: float = Field(0.8, gt=0, le=2, description="sampling temperature")
+    temperature: float = Field(0.8, ge=0, le=2, description="sampling temperature; 0 is greedy")
     top_p: float | None = Field(0.95, gt=0, le=1, description="nucleus sampling")
     max_tokens: Positive = Field(1024, description="maximum tokens per completion; more for one that ends in thought")
     seed: int = Field(0, description="sampling seed; also changes the samples of servers that ignore seeds")
@@ -90,6 +89,13 @@ class EvaluateSettings(DryRunSettings, ColumnSettings, BudgetSettings, BatchSett
                 raise ValueError("--model and --model-path exclude each other, except with --base-url")
             values = {**values, "model_path": values["model"], "model": None}
         return values
+
+    @field_validator("output")
+    @classmethod
+    def _is_no_journal(cls, value: Path) -> Path:
+        if value.suffix == ".sqlite":
+            raise ValueError("a .sqlite file of this name has the replies: give another ending, such as .json")
+        return value
 
     @field_validator("k_values", mode="before")
     @classmethod

@@ -12,29 +12,35 @@ from grpo_training.evaluate.figures import Figures, differences, figures
 if TYPE_CHECKING:
     from grpo_training.cli.tables import View
 
-Draws = tuple[Sequence[ProblemResult], Sequence[ProblemResult] | None]
-"""The results of the samples of a model, and of its greedy ones, if any."""
 _RULE = "=" * 50
 _NONE = "-"
 
 
-def show_models(view: View, models: Mapping[str, Draws], k_values: Sequence[int]) -> None:
+def show_models(view: View, models: Mapping[str, Sequence[ProblemResult]], k_values: Sequence[int]) -> None:
     """Write the tables of one model, or of a model and its base.
 
     Args:
         view: writes the tables.
-        models: by name. The evaluated model is first, its base second.
+        models: the results by name. The evaluated model is first, its base second.
         k_values: the requested k of pass@k.
     """
-    by_model = {name: figures(sampled, k_values) for name, (sampled, _) in models.items()}
+    by_model = {name: figures(results, k_values) for name, results in models.items()}
     first = next(iter(by_model.values()))
     view.table(
         f"{first.problems} problems, {first.samples} samples each (95 % intervals, clustered by problem)",
         ("model", "figure", "value", "95 % interval"),
-        [row for name, (_, greedy) in models.items() for row in _model_rows(name, by_model[name], greedy)],
+        [row for name, one in by_model.items() for row in _model_rows(name, one)],
     )
     if len(models) > 1:
-        _show_difference(view, models, k_values)
+        (name, after), (base, before) = models.items()
+        view.table(
+            f"{name} minus {base}, paired over the problems complete in both",
+            ("figure", "points", "95 % interval"),
+            [
+                (f"pass@{k}", f"{points(one)} points", points_interval(one))
+                for k, one in differences(after, before, k_values).items()
+            ],
+        )
     for name, one in by_model.items():
         for text in _remarks(one, k_values):
             view.line(f"{name}: {text}")
@@ -72,27 +78,12 @@ def points_interval(difference: Estimate) -> str:
     return f"{100 * difference.low:+z.1f} to {100 * difference.high:+z.1f}"
 
 
-def _show_difference(view: View, models: Mapping[str, Draws], k_values: Sequence[int]) -> None:
-    (name, (after, greedy)), (base, (before, base_greedy)) = models.items()
-    rows = [(f"pass@{k}", one) for k, one in differences(after, before, k_values).items()]
-    if greedy and base_greedy:
-        rows += [("greedy pass@1", difference) for difference in differences(greedy, base_greedy).values()]
-    view.table(
-        f"{name} minus {base}, paired over the problems complete in both",
-        ("figure", "points", "95 % interval"),
-        [(figure, f"{points(one)} points", points_interval(one)) for figure, one in rows],
-    )
-
-
-def _model_rows(name: str, sampled: Figures, greedy: Sequence[ProblemResult] | None) -> list[tuple[str, ...]]:
+def _model_rows(name: str, sampled: Figures) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [
         (name, f"pass@{k}", percent(one.value), percent_interval(one)) for k, one in sampled.pass_at_k.items()
     ]
-    mean = sampled.mean_at_n
-    if mean is not None:
+    if (mean := sampled.mean_at_n) is not None:
         rows.append((name, f"mean@{sampled.samples}", percent(mean.value), percent_interval(mean)))
-    if greedy is not None and (mean := figures(greedy).mean_at_n) is not None:
-        rows.append((name, "greedy pass@1", percent(mean.value), percent_interval(mean)))
     if (again := sampled.again) is not None:
         rows.append((name, "even minus odd samples (A/A)", f"{points(again)} points", points_interval(again)))
     return rows

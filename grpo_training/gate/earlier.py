@@ -11,7 +11,6 @@ from engine.experience.events import GateEvent
 from engine.experience.library import ExperienceLibrary
 from engine.experience.state import LibraryState
 from engine.records import Problem
-from grpo_training.gate.problems import FEW
 from grpo_training.gate.settings import GateSettings
 from grpo_training.runs.problems import task_facts
 from grpo_training.runs.settings import HOW_ASKED
@@ -44,7 +43,7 @@ def same_test(
 ) -> GateEvent | None:
     """The last gate on the same experiences and problems, asked in the same way: its test may have more to ask."""
     wanted = (
-        *(library.state.version, dataset_hash(problems), samples_of(settings, problems)),
+        *(library.state.version, dataset_hash(problems), settings.samples_of(problems)),
         *(manager.endpoint(settings.role).model, sampling_hash(settings), tested_hash(library.state)),
     )
     return next((gate for gate in reversed(gates_of(library)) if _asked(gate) == wanted), None)
@@ -52,11 +51,9 @@ def same_test(
 
 def tests_before(library: ExperienceLibrary, problems: Sequence[Problem], model: str) -> int:
     """How many tests of a library with this model have asked some of these problems; one that went on counts once."""
-    dataset, hashes = dataset_hash(problems), set(problem_hashes(problems))
+    hashes = set(problem_hashes(problems))
     of_model = [gate for gate in gates_of(library) if gate.model == model]
-    return len(
-        {_asked(gate) for gate in of_model if gate.dataset == dataset or not hashes.isdisjoint(gate.problem_hashes)}
-    )
+    return len({_asked(gate) for gate in of_model if not hashes.isdisjoint(gate.problem_hashes)})
 
 
 def _asked(gate: GateEvent) -> tuple[str | int, ...]:
@@ -67,11 +64,6 @@ def _asked(gate: GateEvent) -> tuple[str | int, ...]:
 def gates_of(library: ExperienceLibrary) -> list[GateEvent]:
     """All gates of a library, in order."""
     return [entry.event for entry in library.history() if isinstance(entry.event, GateEvent)]
-
-
-def samples_of(settings: GateSettings, problems: Sequence[Problem]) -> int:
-    """The number of answers of each problem, with and without the library."""
-    return settings.samples or (8 if len(problems) < FEW else 4)
 
 
 def dataset_hash(problems: Sequence[Problem]) -> str:

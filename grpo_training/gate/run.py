@@ -13,25 +13,22 @@ from engine.experience.events import GateEvent
 from engine.experience.library import ExperienceLibrary
 from engine.experience.state import LibraryState, kept_text, sources_of, texts_of_sources
 from engine.llm.client import LLMClient
-from engine.records import Problem, Sampling
+from engine.records import Problem
 from engine.statistics.group_sequential import GroupSequentialTest, alpha_of_test, problems_needed
-from engine.storage.append_log import replacement
 from grpo_training.cli.entry import run_async
-from grpo_training.cli.settings import shown_path
 from grpo_training.cli.terminal_text import counted
-from grpo_training.evaluate.arms import refused_lines, sum_of_costs
+from grpo_training.evaluate.arms import sum_of_costs
 from grpo_training.gate.earlier import (
     dataset_hash,
     gate_before,
     gates_of,
     problem_hashes,
     same_test,
-    samples_of,
     sampling_hash,
     tested_hash,
     tests_before,
 )
-from grpo_training.gate.looks import Arm, ask_until_clear, mean_share
+from grpo_training.gate.looks import Arm, ask_until_clear
 from grpo_training.gate.problems import check_number, shuffled
 from grpo_training.gate.settings import GateSettings
 from grpo_training.gate.verdicts import verdict_lines
@@ -158,7 +155,7 @@ async def gate(
         ScaffoldError: from the client.
     """
     state, model = library.state, manager.endpoint(settings.role).model
-    samples = samples_of(settings, problems)
+    samples = settings.samples_of(problems)
     told = reported_before(settings, manager, library, problems, stream)
     if told is not None:
         return told
@@ -168,46 +165,35 @@ async def gate(
     test = GroupSequentialTest(len(problems), samples, alpha)
     own = _own(problems, state)
     print(*_introduction(settings, state, test, model, own, before, earlier, tests), sep="\n", file=stream)
-    judge_role = manager.role_of(JUDGE_ROLE, settings.role)
-    place = settings.cache_dir / f"{settings.role}_gate_{len(gates_of(library)) + 1}.samples.jsonl"
-    with replacement(place) as file:
-        asked = await ask_until_clear(
-            client,
-            (
-                Arm("with", settings.role, settings.prompts, LearnedExperiences(state, without_own=True)),
-                Arm("without", settings.role, settings.prompts),
-            ),
-            problems,
-            test,
-            Sampling(
-                temperature=settings.temperature,
-                top_p=settings.top_p,
-                max_tokens=settings.max_tokens,
-                seed=settings.seed,
-            ),
-            stream,
-            file,
-            judge_role=judge_role,
-            what="prompts, with and without the library",
-            asks_all=settings.ask_all,
-            at_once=settings.batch,
-        )
-    finding, (with_it, without) = asked.finding, zip(*asked.complete, strict=True)
+    asked = await ask_until_clear(
+        settings,
+        client,
+        (
+            Arm("with", settings.role, settings.prompts, LearnedExperiences(state, without_own=True)),
+            Arm("without", settings.role, settings.prompts),
+        ),
+        problems,
+        test,
+        settings.cache_dir / f"{settings.role}_gate_{len(gates_of(library)) + 1}.samples.jsonl",
+        stream,
+        judge_role=manager.role_of(JUDGE_ROLE, settings.role),
+        what="prompts, with and without the library",
+    )
+    finding = asked.finding
     verdict: Literal["adopted", "rejected", "not_proven"] = "not_proven"
     if finding.verdict in ("better", "worse"):
         verdict = "adopted" if finding.verdict == "better" else "rejected"
-    arms = [result for pair in asked.pairs for result in pair]
     next_alpha = alpha_of_test(before + (2 if earlier is None else 1)) / tests  # of another gate on these problems
     event = GateEvent(
         at=datetime.now(UTC).isoformat(timespec="seconds"),
         version=state.version,
         verdict=verdict,
         mean=round(finding.mean, 4),
-        low=round(max(finding.low, -1.0), 4),
-        high=round(min(finding.high, 1.0), 4),
+        low=round(finding.low, 4),
+        high=round(finding.high, 4),
         problems=finding.problems,
         of=len(problems),
-        open=len(asked.pairs) - len(asked.complete),
+        open=asked.open,
         own=own,
         samples=samples,
         alpha=round(test.alpha, 6),
@@ -217,20 +203,15 @@ async def gate(
         sampling=sampling_hash(settings),
         tested=tested_hash(state),
         model=model,
-        right_with=round(mean_share(with_it), 4),
-        right_without=round(mean_share(without), 4),
+        right_with=round(asked.right[0], 4),
+        right_without=round(asked.right[1], 4),
         tokens=sum(asked.tokens),
         tokens_ratio=asked.tokens_ratio,
-        cost_usd=sum_of_costs([result.cost_usd for result in arms]),
+        cost_usd=sum_of_costs(asked.costs),
         needed=problems_needed(finding.variance, alpha=next_alpha) if verdict == "not_proven" else None,
     )
     library.record_gate(event)
-    print(
-        "\n".join([*verdict_lines(event), *refused_lines(arms)]),
-        f"Each answer is in {shown_path(place)}",
-        sep="\n",
-        file=stream,
-    )
+    print(*verdict_lines(event), sep="\n", file=stream)
     return event
 
 

@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from engine.records import Problem, Sampling
 from grpo_training.cli.settings import DATASET_HELP, ColumnSettings, Positive
+from grpo_training.gate.problems import few
 from grpo_training.runs.settings import PROMPTS_HELP, BatchSettings, RoleSettings
 
 ASK_ALL_HELP = "ask all problems of the test, also after the result is clear: more tokens, and a narrower interval"
 
 
-class GateSettings(ColumnSettings, RoleSettings, BatchSettings):
+class TwoArmSettings(ColumnSettings, RoleSettings, BatchSettings):
+    """Base of the settings of a command that asks the same problems in two ways, until a test decides."""
+
+    group: ClassVar[str] = "model and prompts"
+
+    top_p: float | None
+    samples: Positive | None
+    ask_all: bool
+
+    @property
+    def sampling(self) -> Sampling:
+        """How answers are sampled."""
+        return Sampling(temperature=self.temperature, top_p=self.top_p, max_tokens=self.max_tokens, seed=self.seed)
+
+    def samples_of(self, problems: Sequence[Problem]) -> int:
+        """The number of answers of each of the problems, in each way."""
+        return self.samples or (8 if few(problems) else 4)
+
+
+class GateSettings(TwoArmSettings):
     """What a gate asks, and whom."""
 
     group: ClassVar[str] = "problems and sampling"

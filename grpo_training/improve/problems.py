@@ -9,7 +9,7 @@ from engine.errors import InputError
 from engine.records import Problem
 from engine.tasks.registry import check_verifiers, task_named
 from grpo_training.agents.generator import generator_messages
-from grpo_training.gate.problems import check_number, drawn, few, split
+from grpo_training.gate.problems import check_number, drawn, split
 from grpo_training.improve.plan import Plan, passes
 from grpo_training.improve.settings import ImproveSettings
 from grpo_training.runs.estimate import tokens_of
@@ -51,7 +51,7 @@ def read_plan(settings: ImproveSettings) -> tuple[Plan, str]:
         roles=settings.generators,
         rollouts=settings.rollouts,
         epochs=settings.epochs or passes(len(learned_from)),
-        samples=settings.samples or (8 if few(tested) else 4),
+        samples=settings.samples_of(tested),
         prompt_tokens=tokens_of(prompts),
     )
     return plan, "\n".join(notes)

@@ -15,7 +15,6 @@ from engine.errors import BudgetExceededError, ScaffoldError
 from engine.experience.library import ExperienceLibrary
 from engine.llm.budget import Budget
 from engine.llm.client import LLMClient
-from engine.records import Problem
 from engine.tasks.registry import task_named
 from grpo_training.agents.generator import generator_messages
 from grpo_training.cli.entry import run_async
@@ -27,8 +26,7 @@ from grpo_training.gate.settings import GateSettings
 from grpo_training.improve.improved import Improved
 from grpo_training.improve.plan import Plan
 from grpo_training.improve.problems import read_plan
-from grpo_training.improve.settings import FULL, TRY, ImproveSettings
-from grpo_training.improve.style import PROMPT_STYLE, chosen_style, replies_of_trial, stored_style, tried_problems
+from grpo_training.improve.settings import ImproveSettings
 from grpo_training.improve.take_home import Home, Results
 from grpo_training.learning.critic import prepared_critic
 from grpo_training.learning.generator import prepared_generator
@@ -46,6 +44,7 @@ from grpo_training.serve.endpoints import (
     named_endpoints,
     open_client,
     open_endpoints,
+    price,
 )
 
 _SEED_STEP = 1000
@@ -75,10 +74,10 @@ def improve_with(settings: ImproveSettings, stream: TextIO) -> tuple[Improved, P
     Raises:
         InputError, ScaffoldError: as :func:`run_improve`.
     """
-    settings, run, plan, tried = _prepared(settings, stream)
+    settings, run, plan = _prepared(settings, stream)
     print(f"Run: {run.name}, in {shown_path(run.folder)}", file=stream, flush=True)
     with open_trackers(settings.report_to, run.name, settings) as trackers:
-        improved = _improve(settings, run, plan, tried, stream)
+        improved = _improve(settings, run, plan, stream)
         trackers.log(improved.figures())
     result = improved.result
     print(f"\n{result.sentence}", file=stream)
@@ -91,38 +90,26 @@ def improve_with(settings: ImproveSettings, stream: TextIO) -> tuple[Improved, P
     return improved, run.folder
 
 
-def _prepared(settings: ImproveSettings, stream: TextIO) -> tuple[ImproveSettings, RunFolder, Plan, Sequence[Problem]]:
-    """The settings that hold, the folder of the run, its plan, and the problems on which the prompt styles are tried.
+def _prepared(settings: ImproveSettings, stream: TextIO) -> tuple[ImproveSettings, RunFolder, Plan]:
+    """The settings that hold, the folder of the run, and its plan.
 
     Shows what will be asked, in a dry run with a prompt.
     """
     settings = settings.for_its_model()
     run = run_folder(settings.run or automatic_name(settings.dataset, model_of(settings)))
     settings = settings.model_copy(update={"run": run.name, "cache_dir": run.cache, "experiences_dir": run.experiences})
-    is_to_choose = settings.prompts == TRY
-    if is_to_choose:  # until then the usual style is counted and shown
-        settings = settings.model_copy(update={"prompts": FULL})
     plan, note = read_plan(settings)
-    tried = tried_problems(plan.learned_from) if is_to_choose else ()
-    stored = stored_style(run.folder / PROMPT_STYLE) if tried else None
-    if stored is not None:
-        settings, tried = settings.model_copy(update={"prompts": stored.style}), ()
     remarks = remarks_on([*plan.learned_from, *plan.tested])  # refuses a task that cannot score them
     if note:
         print(note, file=stream)
     check_endpoint(settings, GENERATORS[0])
     _show(plan, settings, stream)
-    if tried:
-        number = replies_of_trial(tried)
-        print(f"  Before that, {number} answers without experiences show which prompt style is better.", file=stream)
-    if stored is not None:
-        print(f"  {stored.why}", file=stream)
     if settings.dry_run:
         print(*remarks, sep="\n", file=stream)  # a run has them from its generators
         first = plan.learned_from[0]
         show_prompt(generator_messages(task_named(first.task), first, (), settings.prompts), stream)
         tell_what_is_missing(lambda: check_endpoint(settings.to_ask(), GENERATORS[0]), stream)
-    return settings, run, plan, tried
+    return settings, run, plan
 
 
 def _say_places(run: RunFolder, has_learned: bool, stream: TextIO) -> None:
@@ -133,16 +120,13 @@ def _say_places(run: RunFolder, has_learned: bool, stream: TextIO) -> None:
     print(f"  in a browser: python -m grpo_training.view --run {run.name}", file=stream, flush=True)
 
 
-def _improve(
-    settings: ImproveSettings, run: RunFolder, plan: Plan, tried: Sequence[Problem], stream: TextIO
-) -> Improved:
+def _improve(settings: ImproveSettings, run: RunFolder, plan: Plan, stream: TextIO) -> Improved:
     """Learn and test, and write what can be used. No server is started if all was answered and tested before.
 
     Args:
         settings: of the run.
         run: its folder.
         plan: what is asked.
-        tried: problems on which the prompt styles are tried first.
         stream: gets what is said.
     """
     run.cache.mkdir(parents=True, exist_ok=True)
@@ -157,10 +141,6 @@ def _improve(
             return manager
 
         _allow(budget, settings, plan.share_of_learning)  # so that the test can be paid for
-        if tried:
-            chosen = chosen_style(settings, endpoints(), tried, run.folder / PROMPT_STYLE, budget)
-            print(chosen.why, file=stream, flush=True)
-            settings = settings.model_copy(update={"prompts": chosen.style})
         stopped = _learn(settings, plan, endpoints, budget, stream)
         nothing_to_test = stopped is not None and not _has_to_test(settings, plan)
         _allow(budget, settings, 1.0)
@@ -248,14 +228,9 @@ def _show(plan: Plan, settings: ImproveSettings, stream: TextIO) -> None:
 
 
 def _cost(plan: Plan, settings: ImproveSettings) -> float | None:
-    """The price of all tokens, estimated; a model on this machine costs nothing; None if the prices are not known."""
-    if settings.endpoint == "local":
-        return 0.0
-    manager = settings.load_endpoints()
-    if manager.local_model(GENERATORS[0]) is not None:
-        return 0.0
-    endpoint = manager.endpoint(GENERATORS[0])
-    return (endpoint.in_batches if settings.batch else endpoint).cost_usd(*plan.tokens)
+    """The price of all tokens, estimated; None if it is not known."""
+    is_local = settings.endpoint == "local"
+    return 0.0 if is_local else price(settings, settings.load_endpoints(), GENERATORS[0], *plan.tokens)
 
 
 def _allow(budget: Budget, settings: ImproveSettings, share: float) -> None:

@@ -9,21 +9,16 @@ from pydantic import Field, model_validator
 
 from grpo_training.cli.settings import (
     DATASET_HELP,
-    POCKET_MODEL,
     WORKING_DIR,
-    ColumnSettings,
     Common,
     Positive,
 )
-from grpo_training.gate.settings import ASK_ALL_HELP
-from grpo_training.runs.settings import OF_POCKET, PLACES, PROMPTS_HELP, BatchSettings, DryRunSettings, RoleSettings
+from grpo_training.gate.settings import ASK_ALL_HELP, TwoArmSettings
+from grpo_training.runs.settings import PLACES, PROMPTS_HELP, DryRunSettings
 from grpo_training.runs.trackers import REPORT_TO_HELP, Tracker
 
-FULL, TRY = "full", "try"
-"""The usual prompt style, and the value for which two are tried."""
 
-
-class ImproveSettings(DryRunSettings, ColumnSettings, RoleSettings, BatchSettings):
+class ImproveSettings(DryRunSettings, TwoArmSettings):
     """What is improved, on which problems, and what it may cost."""
 
     group: ClassVar[str] = "problems, learning and test"
@@ -62,11 +57,7 @@ class ImproveSettings(DryRunSettings, ColumnSettings, RoleSettings, BatchSetting
     temperature: float = Field(0.7, ge=0, le=2, description="LLM temperature, in learning and in the test")
     top_p: float | None = Field(None, gt=0, le=1, description="nucleus sampling (default: the server's)")
     max_tokens: Positive | None = Field(4096, description="maximum completion tokens of a reply")
-    prompts: Common[str] = Field(
-        FULL,
-        description=f"{PROMPTS_HELP}; or {TRY}: full and compact are tried on the first problems, and the better one "
-        f"is taken (default: full; with --endpoint local {TRY})",
-    )
+    prompts: Common[str] = Field("full", description=f"{PROMPTS_HELP} (default: full; with --endpoint local compact)")
     fresh: bool = Field(False, description="rename the results of the run and start over; stored replies stay")
     cache_dir: Path = WORKING_DIR / "grpo_training/cache"  # refused with a message, and not in the help
     experiences_dir: Path = WORKING_DIR / "data/grpo_experiences"
@@ -89,9 +80,9 @@ class ImproveSettings(DryRunSettings, ColumnSettings, RoleSettings, BatchSetting
         return self
 
     def for_its_model(self) -> Self:
-        """With the prompts and the sampling that a local model needs, where they are not given."""
-        if self.endpoint != "local":
-            return self
-        of_model = OF_POCKET if self.local_model.resolve() == POCKET_MODEL else {"prompts": TRY}
-        needed = {name: value for name, value in of_model.items() if name not in self.model_fields_set}
-        return self.model_copy(update=needed)
+        """As the base; another local model is asked with short prompts, if no others are given."""
+        settings = super().for_its_model()
+        is_asked_briefly = self.endpoint == "local" and not settings.asks_pocket_model
+        if is_asked_briefly and "prompts" not in self.model_fields_set:
+            return settings.model_copy(update={"prompts": "compact"})
+        return settings

@@ -10,7 +10,7 @@ from typing import Any, TextIO
 
 from tqdm import tqdm
 
-from grpo_training.cli.terminal_text import LastingStream, harmless
+from grpo_training.cli.terminal_text import harmless
 
 _SHOWN = (
     ("loss", "loss", ".4f"),
@@ -43,7 +43,7 @@ class TrainingProgress:
         self, total: int, *, done: int = 0, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._total, self._clock = total, clock
-        self._stream: Any = LastingStream(stream or sys.stdout)
+        self._stream = stream or sys.stdout
         self._first, self._began = done, clock()
         self._bar: tqdm[Any] = tqdm(
             total=total, initial=done, file=self._stream, disable=not self._stream.isatty(), leave=False

@@ -310,10 +310,14 @@ class RoleSettings(FolderSettings, ClientSettings):
         """The model folder of ``--endpoint local``."""
         return POCKET_MODEL if self.model is None else Path(self.model).expanduser()
 
+    @property
+    def asks_pocket_model(self) -> bool:
+        """Whether the pocket model of the project is asked."""
+        return self.endpoint == "local" and self.local_model.resolve() == POCKET_MODEL
+
     def for_its_model(self) -> Self:
         """With the prompts and the sampling that the pocket model was trained with, if no other prompts are given."""
-        is_pocket = self.endpoint == "local" and self.local_model.resolve() == POCKET_MODEL
-        if not is_pocket or ("prompts" in self.model_fields_set and self.prompts != OF_POCKET["prompts"]):
+        if not self.asks_pocket_model or ("prompts" in self.model_fields_set and self.prompts != OF_POCKET["prompts"]):
             return self
         known = type(self).model_fields.keys() - self.model_fields_set
         needed = {name: value for name, value in OF_POCKET.items() if name in known}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import time
-from concurrent.futures import Executor
+from collections.abc import Mapping
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any, get_args
@@ -13,7 +13,7 @@ from typing import Any, get_args
 from engine.abilities import HasCheckOptions
 from engine.datasets import load_problems
 from engine.errors import IncompleteRunError, InputError
-from engine.records import Completion, Outcome, Problem
+from engine.records import Outcome, Problem
 from engine.storage.append_log import replace_file
 from engine.task import Task
 from engine.tasks.registry import load_task, task_named
@@ -64,7 +64,7 @@ def score(settings: ScoreSettings) -> int:
             print(f"{settings.out} is complete. Pass --fresh to score again.")
             return 0
         checks = json_digest([task.name, verifier, _without_paths(task)])
-        of_row = _Verification(settings, task, problems, verdicts).run(survey.rows, checks)
+        of_row = _verified(settings, task, problems, verdicts, survey.rows, checks)
         advantages = advantages_of(survey, of_row)
         write_scored(settings, task, problems, survey, advantages, of_row)
         hashes = {"rollouts": survey.digest, "scored": file_digest(settings.out)}
@@ -108,76 +108,62 @@ def _prompts(settings: ScoreSettings) -> tuple[dict[str, Problem], Task]:
     return problems, configured(task, settings)
 
 
-class _Verification:
-    """Verifies the replies that have no verdict yet, and stores the verdicts as they are reached.
+def _verified(
+    settings: ScoreSettings, task: Task, problems: Mapping[str, Problem], verdicts: VerdictFile, rows: int, checks: str
+) -> list[RowVerdict]:
+    """The verdict of each row. A reply that equals an earlier one, or has a verdict in a file, is not verified again.
 
-    A reply that equals an earlier one, or has a verdict in the cache, is not verified again.
+    Args:
+        settings: the files, and the number of workers.
+        task: with its options.
+        problems: by their ids.
+        verdicts: those of this run; gets the new ones as they are reached.
+        rows: their number.
+        checks: a digest of the task with its options and checkers.
+
+    Raises:
+        IncompleteRunError: a worker ended.
     """
-
-    def __init__(
-        self, settings: ScoreSettings, task: Task, problems: dict[str, Problem], verdicts: VerdictFile
-    ) -> None:
-        self._settings, self._task, self._problems, self._verdicts = settings, task, problems, verdicts
-        self._cache = None if settings.cache is None else VerdictFile(settings.cache)
-        self._unstored: list[VerdictEntry] = []
-        self._stored_at = time.monotonic()
-
-    def run(self, rows: int, verifier: str) -> list[RowVerdict]:
-        """The verdict of each row.
-
-        Args:
-            rows: their number.
-            verifier: a digest of the task with its options and checkers.
-
-        Raises:
-            IncompleteRunError: a worker ended.
-        """
-        self._verdicts.load()
-        if self._cache is not None:
-            self._cache.load()
-            self._cache.share(self._verdicts.by_key.values())  # the run may have been killed between the two files
-        workers = self._settings.workers
-        pool = open_pool(self._task, self._settings.task or self._task.name, workers)
-        replies = good_rows(self._settings.rollouts, self._task, self._problems)
-        keys: list[str] = []
-        with pool, progress_bar(total=rows, desc="rows", unit="") as self._bar:
-            try:
-                while batch := list(itertools.islice(replies, _ROWS_PER_WORKER * workers)):
-                    asked = [(self._problems[row.prompt_id], row.completion) for row in batch]
-                    keys_of_batch = [verdict_key(verifier, *reply) for reply in asked]
-                    self._verify(dict(zip(keys_of_batch, asked, strict=True)), pool)
-                    keys += keys_of_batch
-                    self._bar.update(len(keys) - self._bar.n)
-            except BrokenProcessPool as error:
-                raise IncompleteRunError(
-                    "A worker process ended",
-                    why="It was killed, perhaps for lack of memory.",
-                    fix="Run the same command again, with fewer --workers if memory is short.",
-                ) from error
-            finally:
-                pool.shutdown(wait=False, cancel_futures=True)
-                self._store()
-        first = {key: row for row, key in reversed(list(enumerate(keys)))}
-        entries = enumerate(self._verdicts.by_key[key] for key in keys)
-        return [RowVerdict(entry.verdict, entry.cached or first[entry.key] < row) for row, entry in entries]
-
-    def _verify(self, replies: dict[str, tuple[Problem, Completion]], pool: Executor) -> None:
-        """Reach the verdicts of replies, by their keys."""
-        missing = {key: reply for key, reply in replies.items() if key not in self._verdicts.by_key}
-        cached = {} if self._cache is None else self._cache.by_key
-        for key in missing.keys() & cached.keys():
-            self._unstored.append(VerdictEntry(key=key, cached=True, verdict=cached[key].verdict))
-        new = [key for key in missing if key not in cached]
-        for key, verdict in zip(new, pool.map(verify_reply, [missing[key] for key in new]), strict=True):
-            self._unstored.append(VerdictEntry(key=key, verdict=verdict))
-            self._bar.update()
-            if time.monotonic() - self._stored_at > _STORE_S:
-                self._store()
-        self._store()
-
-    def _store(self) -> None:
-        entries, self._unstored, self._stored_at = self._unstored, [], time.monotonic()
-        if entries:
-            self._verdicts.append(entries)
-            if self._cache is not None:
-                self._cache.share(entries)
+    verdicts.load()
+    shared = None if settings.cache is None else VerdictFile(settings.cache)
+    if shared is not None:
+        shared.load()
+    known = {} if shared is None else shared.by_key
+    pool = open_pool(task, settings.task or task.name, settings.workers)
+    replies = good_rows(settings.rollouts, task, problems)
+    keys: list[str] = []
+    with pool, progress_bar(total=rows, desc="rows", unit="") as bar:
+        try:
+            while batch := list(itertools.islice(replies, _ROWS_PER_WORKER * settings.workers)):
+                asked = [(problems[row.prompt_id], row.completion) for row in batch]
+                keys_of_batch = [verdict_key(checks, *reply) for reply in asked]
+                keys += keys_of_batch
+                missing = {
+                    key: reply for key, reply in zip(keys_of_batch, asked, strict=True) if key not in verdicts.by_key
+                }
+                new = {key: reply for key, reply in missing.items() if key not in known}
+                unstored = [
+                    VerdictEntry(key=key, cached=True, verdict=known[key].verdict) for key in missing.keys() & known
+                ]
+                stored_at = time.monotonic()
+                for key, verdict in zip(new, pool.map(verify_reply, new.values()), strict=True):
+                    unstored.append(VerdictEntry(key=key, verdict=verdict))
+                    bar.update()
+                    if time.monotonic() - stored_at > _STORE_S:
+                        verdicts.append(unstored)
+                        unstored, stored_at = [], time.monotonic()
+                verdicts.append(unstored)
+                bar.update(len(keys) - bar.n)
+        except BrokenProcessPool as error:
+            raise IncompleteRunError(
+                "A worker process ended",
+                why="It was killed, perhaps for lack of memory.",
+                fix="Run the same command again, with fewer --workers if memory is short.",
+            ) from error
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+    if shared is not None:
+        shared.share(verdicts.by_key.values())
+    first = {key: row for row, key in reversed(list(enumerate(keys)))}
+    entries = enumerate(verdicts.by_key[key] for key in keys)
+    return [RowVerdict(entry.verdict, entry.cached or first[entry.key] < row) for row, entry in entries]

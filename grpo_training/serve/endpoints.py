@@ -49,6 +49,22 @@ def asks_in_batches(settings: Settings) -> bool:
     return isinstance(settings, BatchSettings) and settings.batch
 
 
+def price(settings: Settings, manager: ApiManager, role: str, read: int, written: int) -> float | None:
+    """What tokens cost at the endpoint of a role, in USD; None if its prices are not known.
+
+    Args:
+        settings: whether it is asked in batches.
+        manager: the endpoints; a model on this machine costs nothing.
+        role: that is asked.
+        read: prompt tokens.
+        written: completion tokens.
+    """
+    if manager.local_model(role) is not None:
+        return 0.0
+    endpoint = manager.endpoint(role)
+    return (endpoint.in_batches if asks_in_batches(settings) else endpoint).cost_usd(read, written)
+
+
 def _find_model(model: Path) -> Path:
     from grpo_training.serve.model_folder import find_model  # most runs have no local model
 
@@ -162,25 +178,18 @@ async def open_client(
         budget: that other clients of this start spend from too; None: that of the settings.
     """
     settings.cache_dir.mkdir(parents=True, exist_ok=True)
+    connect_minutes = min(settings.connect_minutes, settings.retry_minutes)
+    retry = RetryPolicy(settings.attempts, total_s=settings.retry_minutes * 60, connect_s=connect_minutes * 60)
     with closing(ResponseJournal(journal_path(settings))) as journal:
         async with LLMClient(
             manager,
             journal=journal,
-            retry=retry_policy(settings),
+            retry=retry,
             budget=budget or settings.open_budget(),
             concurrency=concurrency,
             batch=asks_in_batches(settings),
         ) as client:
             yield client
-
-
-def retry_policy(settings: ClientSettings) -> RetryPolicy:
-    """How often and for how long a request is retried."""
-    return RetryPolicy(
-        attempts=settings.attempts,
-        total_s=settings.retry_minutes * 60,
-        connect_s=min(settings.connect_minutes, settings.retry_minutes) * 60,
-    )
 
 
 def journal_path(settings: ClientSettings) -> Path:

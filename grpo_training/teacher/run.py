@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +14,6 @@ from engine.records import Fault, Message, Problem
 from engine.storage.rollout_store import BrokenLine, RolloutStore, read_each
 from grpo_training.agents.teacher import TeacherAgent, TeacherReply
 from grpo_training.cli.bar import note, progress_bar
-from grpo_training.cli.terminal_text import LastingStream
 from grpo_training.runs.window import run_in_window
 from grpo_training.teacher.settings import TeacherSettings
 from grpo_training.teacher.traces import (
@@ -68,8 +66,7 @@ class TeacherRun:
         written: which traces are accepted must not depend on which call failed.
         """
         self._read_store()
-        lasting = LastingStream(sys.stderr)
-        with progress_bar(total=len(problems), unit="task", file=lasting, dynamic_ncols=True) as self._bar:
+        with progress_bar(total=len(problems), unit="task", dynamic_ncols=True) as self._bar:
             await run_in_window(problems, _WINDOW_PER_SLOT * self.settings.concurrency, self._work, self._commit)
 
     def _read_store(self) -> None:

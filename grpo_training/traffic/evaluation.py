@@ -181,7 +181,7 @@ def _asked(
         return
     with ExitStack() as stack:
         journal = stack.enter_context(closing(ResponseJournal(settings.output.with_suffix(".sqlite"))))
-        endpoint = stack.enter_context(served(settings, model, sampling, budget))
+        endpoint = stack.enter_context(served(model, sampling, budget, engine=settings.engine, output=settings.output))
         yield stack.enter_context(model_decisions(endpoint, request_of, journal))
 
 

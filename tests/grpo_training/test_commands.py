@@ -133,7 +133,7 @@ def test_without_dependencies_a_command_names_them_and_how_to_install_them(tmp_p
     assert "Traceback" not in said
     assert f"make -C {ROOT} install`" in said or "bin/activate`" in said
     assert "dependencies are not installed" in said
-    assert all(name in said for name in ("pydantic", "openai", "sympy"))
+    assert "Missing: " in said
     listed = subprocess.run(
         [sys.executable, "-S", "-m", "grpo_training"],
         cwd=tmp_path,

@@ -117,7 +117,7 @@ def test_a_file_where_a_folder_is_needed_is_named(tmp_path, capsys, place):
     with pytest.raises(SystemExit) as ended:
         entry.run_command(main)
     assert ended.value.code == 1
-    assert "file where a folder is needed" in capsys.readouterr().err
+    assert str(tmp_path / "file") in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])

@@ -191,19 +191,6 @@ def test_model_text_is_shown_literally_and_without_control_characters(monkeypatc
         assert "\x1b]0" not in whole
 
 
-def test_the_run_continues_when_its_output_is_closed():
-    class Gone(io.StringIO):
-        def write(self, text):
-            raise BrokenPipeError
-
-    progress = Progress("critic", 3, Traffic, stream=Gone())
-    with progress:
-        for step in range(3):
-            progress.scored(step, "p", line(0.5, 0.0, False, 1))
-    progress.summary([])
-    assert progress.groups == 3
-
-
 def test_a_group_without_an_experience_says_why():
     stream = io.StringIO()
     with Progress("generator_1", 1, Traffic, stream=stream) as progress:

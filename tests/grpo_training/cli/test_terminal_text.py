@@ -31,11 +31,11 @@ def test_the_plan_of_a_training(capsys):
     assert capsys.readouterr().out.count(SHOWN) == 2
 
 
-def test_a_terminal_without_greek_letters_or_marks_shows_words():
+def test_a_terminal_without_greek_letters_or_marks_is_written_to():
     code = "from grpo_training.cli.entry import run_command\nrun_command(lambda: print('✗ μ=0.5, σ≤τ → Skip – Привет'))"
     environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True)
-    assert done.stdout.decode("latin-1") == "x mean=0.5, std<=tau -> Skip - ??????\n"
+    assert done.stdout.decode("latin-1") == "? ?=0.5, ??? ? Skip ? ??????\n"
 
 
 def test_a_long_line_continues_below_its_last_column(monkeypatch):

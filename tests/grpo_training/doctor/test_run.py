@@ -68,17 +68,6 @@ def test_lines_totals_and_fixes():
     ]
 
 
-@pytest.mark.parametrize(
-    ("is_terminal", "no_color", "is_coloured"), [(True, "", True), (True, "1", False), (False, "", False)]
-)
-def test_colour_on_a_terminal_only(monkeypatch, is_terminal, no_color, is_coloured):
-    monkeypatch.setenv("NO_COLOR", no_color)
-    stream = io.StringIO()
-    stream.isatty = lambda: is_terminal
-    CheckReport(stream).add(passed("a"))
-    assert ("\x1b[32m✓ PASS\x1b[0m a" in stream.getvalue()) is is_coloured
-
-
 def test_what_a_server_wrote_cannot_write_to_the_terminal():
     stream = io.StringIO()
     CheckReport(stream).add(failed("\x1b[2Jgone", "no"))
@@ -341,12 +330,3 @@ def test_disk(monkeypatch, tmp_path, free, level):
     monkeypatch.setattr(shutil, "disk_usage", lambda place: types.SimpleNamespace(free=free))
     [result] = environment.disk([tmp_path / "not" / "yet"])
     assert result.level is level
-
-
-@pytest.mark.parametrize("others", [[], ["prompt-tools"]])
-def test_another_project_with_a_package_of_the_same_name_is_named(monkeypatch, others):
-    owners = {"prompts": ["scaffold-grpo", *others], "engine": ["scaffold-grpo"], "numpy": ["numpy"]}
-    monkeypatch.setattr(importlib.metadata, "packages_distributions", lambda: owners)
-    results = list(environment.names_of_packages())
-    assert [result.level for result in results] == [CheckLevel.WARN] * len(others)
-    assert all("prompt-tools has a package 'prompts' too" in result.text for result in results)

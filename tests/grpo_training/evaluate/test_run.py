@@ -68,27 +68,25 @@ def run(world, recorded_world, *more):
 
 def test_the_command_writes_the_known_keys_and_repeats_no_request(recorded_world, capsys):
     with recorded_world() as world:
-        assert run(world, recorded_world, "--k-values", "1", "2", "5", "--greedy") == 0
+        assert run(world, recorded_world, "--k-values", "1", "2", "5") == 0
         asked = len(world.traffic.requests)
         first = json.loads(recorded_world.output.read_text())
-        assert run(world, recorded_world, "--k-values", "1", "2", "5", "--greedy") == 0
+        assert run(world, recorded_world, "--k-values", "1", "2", "5") == 0
         assert len(world.traffic.requests) == asked > 0
     second = json.loads(recorded_world.output.read_text())
     # pass@1: (1/4 + 2/4 + 1) / 3; pass@2: (1/2 + 5/6 + 1) / 3
     assert first["pass_at_k"] == {"1": pytest.approx(7 / 12), "2": pytest.approx(7 / 9)}
     assert (first["num_tasks"], first["num_samples_per_task"]) == (3, 4)
     assert first["task_results"]["two"] == {"num_correct": 2, "num_total": 4, "pass_rate": 0.5}
-    assert first["greedy_pass_at_1"]["value"] == 1.0  # the first recorded reply to each problem is right
     assert first["model_path"] == "generator_1"
     assert first["test_data_path"] == str(recorded_world.dataset)
-    assert (first["replies_from_journal"], second["replies_from_journal"]) == (0, 15)
+    assert (first["replies_from_journal"], second["replies_from_journal"]) == (0, 12)
     volatile = ("seconds", "timestamp", "replies_from_journal")
     assert {**first, **dict.fromkeys(volatile)} == {**second, **dict.fromkeys(volatile)}
     rows = [json.loads(line) for line in recorded_world.output.with_suffix(".samples.jsonl").read_text().splitlines()]
-    assert len(rows) == 15
+    assert len(rows) == 12
     assert [row["sample_idx"] for row in rows[:5]] == [0, 1, 2, 3, 0]
     assert [row["is_correct"] for row in rows[:4]] == [True, False, False, False]
-    assert sum(row["draw"] == "greedy" for row in rows) == 3
     shown = capsys.readouterr().out
     assert "pass@  1: 0.5833 (58.33%)" in shown
     assert "pass@5 cannot be estimated from 4 samples" in shown
@@ -184,7 +182,7 @@ def test_an_evaluation_says_how_many_problems_its_experiences_come_from(recorded
             "no role 'generator1'\nChoose one of default, generator_1",
         ),
         (["--k-values", "0"], InputError, "--k-values"),
-        (["--temperature", "0"], InputError, "--temperature"),
+        (["--temperature", "-1"], InputError, "--temperature"),
     ],
 )
 def test_missing_or_wrong_input_is_reported(arguments, error, message, tmp_path):
@@ -202,7 +200,7 @@ def test_a_folder_is_refused_as_output(tmp_path):
 
 
 def test_the_file_of_replies_is_refused_as_output(tmp_path):
-    with pytest.raises(InputError, match="is the name of the file of replies"):
+    with pytest.raises(InputError, match="give another ending"):
         main(["--output", str(tmp_path / "results.sqlite")])
     assert list(tmp_path.iterdir()) == []
 
@@ -222,7 +220,7 @@ class Servers:
         self.started.append((model.name, temperature, top_p))
         yield LocalServer(self._world.base_url, "generator_1", ("response_format",), lambda: False)
 
-    def evaluate(self, *flags, has_one_sampling=False):
+    def evaluate(self, *flags):
         """The figures of an evaluation of the folder ``tuned`` against ``base``."""
         settings = parse_settings(
             EvaluateSettings,
@@ -233,7 +231,7 @@ class Servers:
             prog="evaluate",
             description="",
         )
-        engine = Engine("stand-in", has_one_sampling=has_one_sampling)
+        engine = Engine("stand-in")
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(models, "local_server", self.start)
             for module in (models, evaluation_run):
@@ -248,21 +246,12 @@ def servers(recorded_world, tmp_path):
         yield Servers(tmp_path, world, recorded_world.dataset, recorded_world.output)
 
 
-@pytest.mark.parametrize(
-    ("has_one_sampling", "expected"),
-    [
-        (True, [("tuned", 0.8, 0.95), ("tuned", 0.0, None), ("base", 0.8, 0.95), ("base", 0.0, None)]),
-        (False, [("tuned", 0.8, 0.95), ("base", 0.8, 0.95)]),
-    ],
-)
-def test_greedy_samples_get_their_own_server_if_it_samples_all_requests_alike(
-    servers, capsys, has_one_sampling, expected
-):
-    figures = servers.evaluate("--greedy", has_one_sampling=has_one_sampling)
-    assert servers.started == expected
+def test_a_model_and_its_base_are_served_one_after_the_other_with_the_sampling(servers, capsys):
+    figures = servers.evaluate()
+    assert servers.started == [("tuned", 0.8, 0.95), ("base", 0.8, 0.95)]
     assert figures["base"]["pass_at_k"]["1"] == pytest.approx(7 / 12)
     assert figures["difference_to_base"]["sampled"]["1"]["value"] == 0.0  # the stand-in answers for both
-    assert figures["difference_to_base"]["greedy"]["1"]["clusters"] == 3
+    assert figures["difference_to_base"]["sampled"]["1"]["clusters"] == 3
     assert "model minus base, paired" in capsys.readouterr().out
 
 
@@ -376,12 +365,12 @@ def test_an_evaluation_that_a_budget_ends_writes_no_figures_and_can_go_on(tmp_pa
 
 def test_a_dry_run_shows_what_would_be_asked_and_writes_nothing(tmp_path, capsys):
     world, before = Planted(tmp_path), set(tmp_path.iterdir())
-    flags = ("--greedy", "--dry-run", "--api-key-env", "NO_SUCH_KEY")
+    flags = ("--dry-run", "--api-key-env", "NO_SUCH_KEY")
     assert world.evaluate(*flags, "--experiences", world.library) == []
     said = capsys.readouterr().out
     assert said.startswith("Evaluates ")
-    assert "12 problems, 4 samples and a greedy one each: 60 answers of at most 1,024 tokens." in said
-    assert re.search(r"About \d,\d00 tokens to the model and 15,000 from it .*; 0\.0\d USD\.", said)
+    assert "12 problems, 4 samples each: 48 answers of at most 1,024 tokens." in said
+    assert re.search(r"About \d,\d00 tokens to the model and 12,000 from it .*; 0\.0\d USD\.", said)
     assert "rule-invoices-1" in said
     assert "Before anything can be asked: The environment variable 'NO_SUCH_KEY' is not set." in said
     assert {path for path in tmp_path.iterdir() if "library" not in path.name} <= before

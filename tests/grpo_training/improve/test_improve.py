@@ -222,7 +222,7 @@ def test_a_reward_function_that_fails_is_refused_before_anything_is_asked(folder
         "rows = [{'answer': 'a', 'text': f'Which letter? {n}', 'size': 20 - n} for n in range(21)]\n"
         "TASK = SimpleTask('{text}', reward, name='failing', rows=rows)\n"
     )
-    for flags in (("--dry-run",), ("--prompts", "try"), ()):
+    for flags in (("--dry-run",), ()):
         with pytest.raises(InputError, match=r"ZeroDivisionError: division by zero \(own.py, line 3\)"):
             start(folder, server, "--task", f"{folder / 'own.py'}:TASK", "--dataset", "failing", *flags)
     assert not (folder / "runs").exists()
@@ -452,31 +452,3 @@ def test_too_few_problems_and_folders_of_other_commands_are_refused(folder):
         start(folder, server, "--cache-dir", folder)
     with pytest.raises(InputError, match="cannot be the name of a run"):
         start(folder, server, "--run", "../x")
-
-
-class OneStyle(PlantedServer):
-    """A small model: with one of the styles its replies can hardly be used."""
-
-    keeps_to = "compact"
-
-    def reply(self, body, index):
-        text = body["messages"][0]["content"]
-        is_full = "step by step" in text.lower() or len(text) > 400
-        if body["model"] == "m" and is_full == (self.keeps_to == "compact"):
-            return "It is hard to say."
-        return super().reply(body, index)
-
-
-@pytest.mark.parametrize("style", ["compact", "full"])
-def test_both_prompt_styles_are_tried_and_the_better_one_is_taken(folder, capsys, style):
-    server = OneStyle("label", 0.35)
-    server.keeps_to = style
-    write(folder / "mails.jsonl", server.rows(range(12)))
-    first = start(folder, server, "--epochs", 3, "--prompts", "try")
-    said = capsys.readouterr().out
-    assert "Before that, 48 answers without experiences show which prompt style is better." in said
-    assert re.search(rf"Prompt style: {style}, of 24 answers each way \(full: \d+ right, \d+ usable; compact: ", said)
-    assert result_of(folder)["prompts"] == style
-    assert sum(body["model"] == "m" for body in first) > 48
-    assert start(folder, server, "--epochs", 3, "--prompts", "try") == []  # the choice is kept
-    assert f"Prompt style: {style}" in capsys.readouterr().out

@@ -44,7 +44,7 @@ GROUPS = {
         "generate_teacher_traces": "solutions of a teacher that pass the tests",
         "verify_teacher_traces": "run the tests of traces of another program",
         "score_rollouts": "score rollouts of any program",
-        "export": "rollouts for TRL, datasets, inspect_ai",
+        "export": "rollouts for TRL and score_rollouts",
     },
 }
 """Title -> command -> what it is for."""

@@ -29,14 +29,13 @@ def export_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--run", metavar="NAME", help="name of the run, in place of CACHE (default: the newest)")
     parser.add_argument("--to", choices=FORMATS, required=True, metavar="FORMAT", help="one of the formats below")
     parser.add_argument("--output", type=Path, required=True, metavar="FILE",
-                        help="trl, rollouts: .jsonl; inspect: .json, or a folder")  # fmt: skip
+                        help="a .jsonl file")  # fmt: skip
     parser.add_argument("--prompts", metavar="STYLE",
                         help="style of the prompts; others are built anew (default: as sent)")  # fmt: skip
     parser.add_argument("--strip-experiences", action="store_true", help="write the prompts without experiences")
     parser.add_argument("--min-reward", type=float, default=0.5, metavar="X",
                         help="trl-sft: least reward of a reply (default: %(default)s)")  # fmt: skip
-    parser.add_argument("--role", choices=GENERATORS, help="inspect, rollouts: only this generator")
-    parser.add_argument("--task", metavar="NAME", help="task of the rollouts: a name, or path/to/file.py:TASK")
+    parser.add_argument("--role", choices=GENERATORS, help="rollouts: only this generator")
     arguments = parser.parse_args(argv)
     if arguments.run is not None and arguments.cache is not None:
         raise InputError(

@@ -6,6 +6,5 @@ FORMATS = {
     "trl-kto": "prompt, completion and whether it is above its group's mean, for KTOTrainer",
     "trl-grpo": "prompts with replies and rewards as further columns, for GRPOTrainer",
     "rollouts": "one reply per row with the id of its prompt, for score_rollouts",
-    "inspect": "an eval log for inspect_ai: `inspect view`",
 }
 """Format of stored rollouts -> what it is."""

@@ -72,37 +72,7 @@ def test_the_rows_are_those_of_the_recorded_rewards(tmp_path, recorded):
     assert sorted(labels) == sorted(above)
 
 
-def test_the_eval_log_holds_every_rollout_as_an_epoch_of_its_problem(tmp_path, recorded):
-    file = exported("inspect", tmp_path / "log.json", "--role", "generator_2")
-    log = json.loads(file.read_text())
-    own = [one for one in recorded if one["group"][0] == "generator_2"]
-    assert [sample["output"]["choices"][0]["message"]["content"] for sample in log["samples"]] == [
-        one["completion"]["text"] for one in own
-    ]
-    assert {(sample["id"], sample["epoch"]) for sample in log["samples"]} == {
-        (one["group"][1], one["rollout_id"]) for one in own
-    }
-    accuracy = next(one for one in log["results"]["scores"] if one["name"] == "correct")["metrics"]["accuracy"]["value"]
-    assert accuracy == pytest.approx(sum(one["is_correct"] for one in own) / len(own))
-
-
-def test_the_folder_of_a_log_is_made(tmp_path):
-    assert exported("inspect", tmp_path / "new" / "log.json", "--role", "generator_1").is_file()
-
-
-def test_inspect_ai_reads_the_log(tmp_path):
-    inspect_log = pytest.importorskip("inspect_ai.log")
-    exported("inspect", tmp_path / "logs", "--role", "generator_1")
-    [listed] = inspect_log.list_eval_logs(str(tmp_path / "logs"))  # as `inspect view` lists them
-    log = inspect_log.read_eval_log(listed)
-    assert log.status == "success"
-    assert len(log.samples) == 32
-    assert {sample.scores["correct"].value for sample in log.samples} == {"C", "I"}
-
-
 def test_what_cannot_be_written_is_one_error_and_leaves_no_file(tmp_path):
-    with pytest.raises(InputError, match="an eval log is of one"):
-        exported("inspect", tmp_path / "log.json")
     with pytest.raises(InputError, match="ends in .jsonl"):
         exported("trl-sft", tmp_path / "rows.csv")
     with pytest.raises(InputError, match="Nothing in .* fits trl-sft"):
@@ -114,10 +84,9 @@ def test_what_cannot_be_written_is_one_error_and_leaves_no_file(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("form", ["trl-sft", "trl-grpo", "inspect"])
+@pytest.mark.parametrize("form", ["trl-sft", "trl-grpo"])
 def test_a_full_disk_names_the_output_and_leaves_nothing(tmp_path, form):
-    name = "a.json" if form == "inspect" else "a.jsonl"
     with largest_file(5000), pytest.raises(OSError, match="File too large") as caught:
-        exported(form, tmp_path / name, "--role", "generator_1")
-    assert caught.value.filename == str(tmp_path / name)
-    assert list(tmp_path.iterdir()) == []
+        exported(form, tmp_path / "new" / "a.jsonl", "--role", "generator_1")
+    assert caught.value.filename == str(tmp_path / "new" / "a.jsonl")
+    assert list((tmp_path / "new").iterdir()) == []

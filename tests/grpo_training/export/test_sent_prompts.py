@@ -63,25 +63,19 @@ def run(request, tmp_path_factory):
 
 
 def exported(folder, form, *more):
-    output = folder / f"out-{form}{''.join(more)}{'.jsonl' if form in TRL else '.json'}"
+    output = folder / f"out-{form}{''.join(more)}.jsonl"
     assert export.main([str(folder / "cache"), "--to", form, "--output", str(output), *more]) == 0
-    if form in TRL:
-        return [json.loads(line) for line in output.read_text().splitlines()]
-    return json.loads(output.read_text())["samples"]
+    return [json.loads(line) for line in output.read_text().splitlines()]
 
 
 def pairs(form, row):
     """The prompt of a row, with each text that is written as a reply to it."""
-    if form == "inspect":
-        *prompt, reply = row["messages"]
-        assert row["input"] == prompt
-        return prompt, [reply["content"]]
     if form == "trl-grpo":
         return row["prompt"], row["completions"]
     return row["prompt"], [row[name][0]["content"] for name in ("completion", "chosen", "rejected") if name in row]
 
 
-@pytest.mark.parametrize("form", [*TRL, "inspect"])
+@pytest.mark.parametrize("form", TRL)
 def test_exported_prompts_are_those_that_were_sent(run, form):
     folder, bodies, _ = run
     sent = {digest(body["messages"]) for body in bodies if body["model"] == "m"}
@@ -106,9 +100,7 @@ def test_exported_prompts_are_those_that_were_sent(run, form):
         )
         keys = request_keys(request, "m", {}, range(64))
         for text in replies:
-            if "re_asked" in repairs[text]:  # the figures of all rollouts are written, with the first prompt
-                assert form == "inspect"
-                continue
+            assert "re_asked" not in repairs[text]
             assert f"prompt {digest(prompt)}" in text
             assert stored[text] in keys
     assert ["re_asked"] in repairs.values()
@@ -143,7 +135,7 @@ def test_changed_templates_change_no_exported_prompt(run, tmp_path):
     assert exported(tmp_path, "trl-grpo") == exported(folder, "trl-grpo")
 
 
-def test_prompts_that_are_not_stored_are_built_for_a_training_and_else_missing(run, tmp_path):
+def test_prompts_that_are_not_stored_are_built(run, tmp_path):
     folder, *_ = run
     (tmp_path / "cache").mkdir()
     lines = (folder / "cache/generator_1_rollouts.jsonl").read_text().splitlines()
@@ -153,4 +145,3 @@ def test_prompts_that_are_not_stored_are_built_for_a_training_and_else_missing(r
     content = "".join(json.dumps(record) + "\n" for record in records)
     (tmp_path / "cache/generator_1_rollouts.jsonl").write_text(content)
     assert len(exported(tmp_path, "trl-grpo")) == len(exported(folder, "trl-grpo"))
-    assert exported(tmp_path, "inspect")[0]["input"] == records[0]["problem_text"]

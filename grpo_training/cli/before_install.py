@@ -1,13 +1,9 @@
-"""What a command does before its modules are imported. Uses the standard library only.
-
-Until then, Ctrl-C prints a traceback, and a package that is missing another one.
-"""
+"""What a command does about missing packages, before its modules are imported. Uses the standard library only."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import re
-import signal
 import sys
 from pathlib import Path
 from types import TracebackType
@@ -16,18 +12,6 @@ from engine.storage.installation import install_command
 
 _ROOT = Path(__file__).resolve().parents[2]
 _DISTRIBUTION = "scaffold-grpo"
-
-
-def leave_ctrl_c_to_the_system() -> None:
-    """Let Ctrl-C end a command without a traceback while its modules are imported; ``run_command`` handles it then.
-
-    Another program that imports the package keeps its own handler.
-    """
-    module = sys.orig_argv[sys.orig_argv.index("-m") + 1] if "-m" in sys.orig_argv[:-1] else ""
-    package, _, command = module.partition(".")
-    is_command = package == "grpo_training" and "." not in command
-    if is_command and signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not under nohup, for example
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def explain_missing_packages() -> None:
@@ -57,8 +41,8 @@ def _extra_with(package: str) -> str:
     except importlib.metadata.PackageNotFoundError:
         return ""
     declared = [text for text in requirements if re.match(rf"{re.escape(package)}(?![\w.-])", text)]
-    extras = [re.search(r"extra == ['\"]([\w-]+)", text) for text in declared]
-    return "" if None in extras else next((found[1] for found in extras if found), "")
+    extras = {"".join(re.findall(r"extra == ['\"]([\w-]+)", text)) for text in declared}
+    return "local" if "local" in extras else min(extras, default="")  # of several extras the one with fewest packages
 
 
 def _fix() -> str:

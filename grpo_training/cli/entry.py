@@ -37,8 +37,6 @@ def run_command(main: Callable[[], int], *, resumes: bool = True) -> NoReturn:
     Exit codes: what ``main`` returns; for errors 1 (bad input), 2 (configuration or endpoint), 3 (stopped by a budget)
     or 130 (Ctrl-C).
     """
-    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # set while the modules of a command are imported
-        signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _terminate)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # under nohup the command outlives its terminal
         signal.signal(signal.SIGHUP, _terminate)

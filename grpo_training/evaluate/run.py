@@ -107,7 +107,13 @@ def evaluate(settings: EvaluateSettings, stream: TextIO) -> int:
         print(text)
     if len(problems) < len(loaded.problems):
         print(f"{len(loaded.problems) - len(problems)} problems are left out, as their text occurs twice.")
-    experiences = _experiences(settings, problems)
+    experiences = learned_experiences(settings.experiences)
+    own = 0 if experiences is None else experiences.sources_among(problems)
+    if own:
+        print(
+            f"Experiences were learned from {own} of these {len(problems)} problems, so the figures are too high for "
+            "new problems; python -m grpo_training.gate asks each problem without its own."
+        )
     models = models_of(settings)
     in_prompts: PromptExperiences = () if experiences is None else experiences
     for text in plan_lines(settings, problems, models, in_prompts):
@@ -138,18 +144,6 @@ def evaluate(settings: EvaluateSettings, stream: TextIO) -> int:
     view.line(f"Samples: {shown_path(samples)}")
     _check_complete([result.results for result in results.values()], len(problems))
     return 0
-
-
-def _experiences(settings: EvaluateSettings, problems: Sequence[Problem]) -> LearnedExperiences | None:
-    """The experiences of the library, if there is one."""
-    experiences = learned_experiences(settings.experiences)
-    own = 0 if experiences is None else experiences.sources_among(problems)
-    if own:
-        print(
-            f"Experiences were learned from {own} of these {len(problems)} problems, so the figures are too high for "
-            "new problems; python -m grpo_training.gate asks each problem without its own."
-        )
-    return experiences
 
 
 def _in_run(settings: EvaluateSettings) -> EvaluateSettings:

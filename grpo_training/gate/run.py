@@ -237,7 +237,8 @@ def _introduction(
         earlier: the test that goes on.
         tests: libraries that are tested together.
     """
-    stops = "All are asked" if settings.ask_all else f"It may stop after {_listed(test.looks)} problems"
+    early = ", ".join(map(str, test.looks[:-1]))
+    stops = "All are asked" if settings.ask_all else f"It may stop after {early} or {test.looks[-1]} problems"
     remarks = [
         f"Library of {settings.role}, version {state.version}, {counted(len(state.tested), 'experience')} in use; "
         f"{test.looks[-1]} problems with {test.samples} answers each way. {stops}."
@@ -265,8 +266,3 @@ def _own(problems: Sequence[Problem], state: LibraryState) -> int:
     ids = set[str]().union(*map(sources_of, state.texts))
     texts = set[str]().union(*map(texts_of_sources, state.texts))
     return sum(problem.id in ids or kept_text(problem) in texts for problem in problems)
-
-
-def _listed(numbers: Sequence[int]) -> str:
-    *first, last = map(str, numbers)
-    return f"{', '.join(first)} or {last}"

@@ -33,13 +33,11 @@ class Engine:
     Args:
         name: name of the program.
         never_send: request parameters that it ignores or handles wrongly without an error.
-        has_one_sampling: whether all requests are sampled with the parameters of the first one.
         otherwise: how to serve a model if this engine fails; empty if there is no other one.
     """
 
     name: str
     never_send: tuple[str, ...] = ()
-    has_one_sampling: bool = False
     otherwise: str = ""
 
     def command(self, model: Path, adapter: Path | None, port: int, names: Sequence[str]) -> list[str]:
@@ -59,9 +57,7 @@ VLLM = Engine(
     "grpo_training.serve --model FOLDER --engine transformers, and --base-url with the address that it prints.",
 )
 # transformers 5.23 ignores n, JSON schemas and log-probs without an error; a seed reseeds every request in flight.
-TRANSFORMERS = Engine(
-    "transformers", ("n", "seed", "response_format", "logprobs", "return_token_ids"), has_one_sampling=True
-)
+TRANSFORMERS = Engine("transformers", ("n", "seed", "response_format", "logprobs", "return_token_ids"))
 
 
 def has_gpu() -> bool:

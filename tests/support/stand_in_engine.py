@@ -39,7 +39,6 @@ class StandInEngine:
     name: str = "stand-in"
     never_send: tuple = ("n",)
     behaviour: str = "serves"
-    has_one_sampling: bool = True
     otherwise: str = "Use --engine transformers."
 
     def command(self, model, adapter, port, names=()):

@@ -76,16 +76,6 @@ def test_a_misspelled_word_of_a_command_with_subcommands_is_named(words, what, f
     assert refused.value.fix.startswith(fix)
 
 
-def test_ctrl_c_while_a_command_is_imported_ends_it_without_a_traceback(tmp_path):
-    (tmp_path / "pydantic.py").write_text("import time\nprint('importing', flush=True)\ntime.sleep(60)\n")
-    arguments = ("-m", "grpo_training.experience_extractor")
-    with started(*arguments, path=[tmp_path], stdout=subprocess.PIPE) as process:
-        assert process.stdout.readline() == "importing\n"
-        process.send_signal(signal.SIGINT)
-        assert process.communicate(timeout=60) == ("", "")
-    assert process.returncode == -signal.SIGINT
-
-
 def test_a_running_command_is_interrupted_in_order(tmp_path):
     (tmp_path / "pydantic.py").write_text("import time\nprint('importing', flush=True)\ntime.sleep(60)\n")
     arguments = ("-m", "grpo_training.generator1")  # it imports its settings inside its frame
@@ -94,17 +84,6 @@ def test_a_running_command_is_interrupted_in_order(tmp_path):
         process.send_signal(signal.SIGINT)
         assert process.communicate(timeout=60) == ("", f"\nInterrupted. {CONTINUE}\n")
     assert process.returncode == entry.INTERRUPTED
-
-
-@pytest.mark.parametrize("arguments", [("-c", "import host.__main__"), ("-m", "host")])
-def test_a_program_that_imports_the_package_keeps_its_handler_of_ctrl_c(tmp_path, arguments):
-    (tmp_path / "host").mkdir()
-    (tmp_path / "host/__init__.py").write_text("import grpo_training\n")
-    shows = "import signal\nassert signal.getsignal(signal.SIGINT) is signal.default_int_handler\n"
-    (tmp_path / "host/__main__.py").write_text(shows)
-    with started(*arguments, path=[tmp_path]) as process:
-        assert process.communicate(timeout=60)[1] == ""
-    assert process.returncode == 0
 
 
 @pytest.mark.parametrize("place", ["file", "file/below"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import copy
 import difflib
 import gc
 import io
@@ -137,11 +138,23 @@ def _terminate(number: int, frame: object) -> NoReturn:
     raise SystemExit(128 + number)
 
 
-class LinesFormatter(argparse.HelpFormatter):
-    """Keeps the lines of description and epilog; a line that is too long for the terminal is broken."""
+class _HelpFormatter(argparse.HelpFormatter):
+    """Keeps the lines of description and epilog; shows a flag by its first spelling.
+
+    A line that is too long for the terminal is broken. A switch that is on by default is shown by the flag that turns
+    it off.
+    """
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         return "\n".join(fitted(line) for line in text.splitlines())
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        shown = copy.copy(action)
+        if action.dest != "help":
+            shown.option_strings = action.option_strings[:1]
+        if isinstance(action, argparse.BooleanOptionalAction) and "(default: True)" in (action.help or ""):
+            shown.option_strings = action.option_strings[:2]
+        return super()._format_action_invocation(shown)
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -153,7 +166,7 @@ class CommandParser(argparse.ArgumentParser):
     full_help = "--help"
 
     def __init__(self, **arguments: Any) -> None:
-        super().__init__(allow_abbrev=False, **arguments)
+        super().__init__(allow_abbrev=False, formatter_class=_HelpFormatter, **arguments)
         self._words: list[str] = []
         self.add_argument("--help-all", action="help", help=argparse.SUPPRESS)
 

@@ -6,7 +6,6 @@ Precedence: command line > ``--config`` file > defaults.
 from __future__ import annotations
 
 import argparse
-import copy
 import json
 import os
 import re
@@ -50,7 +49,7 @@ def parse_settings(model: type[SettingsT], argv: Sequence[str] | None, *, prog: 
     values = {} if config is None else _in_file(config, model)
     for name, value in given.items():
         values[name] = Given(",".join(value) if isinstance(value, list) else value, as_flag(name))
-    settings = _validated(model, values, fix=f"See {prog} {parser.full_help}.")
+    settings = validated(model, values, fix=f"See {prog} {parser.full_help}.")
     if print_config:
         print(json.dumps(settings.model_dump(mode="json"), indent=2, ensure_ascii=False))
         raise SystemExit(0)
@@ -70,10 +69,15 @@ def settings_from_yaml(model: type[SettingsT], path: Path) -> SettingsT:
         MissingInputError: there is no such file.
         InputError: an unknown key, a wrong type or a value out of range; the message names the file and the key.
     """
-    return _validated(model, _in_file(path, model), fix=f"Edit {path}.")
+    return validated(model, _in_file(path, model), fix=f"Edit {path}.")
 
 
-def _validated(model: type[SettingsT], values: dict[str, Given], *, fix: str) -> SettingsT:
+def validated(model: type[SettingsT], values: dict[str, Given], *, fix: str) -> SettingsT:
+    """The settings with these values, by field.
+
+    Raises:
+        InputError: a value is wrong; names where it was given.
+    """
     values = model.without_overridden(values)
     try:
         return model.model_validate({name: given.value for name, given in values.items()})
@@ -98,9 +102,7 @@ def _validation_text(error: ErrorDetails, values: Mapping[str, Given]) -> str:
 
 def _parser(model: type[Settings], prog: str, description: str, *, shows_all: bool) -> CommandParser:
     """The parser of a command. Without ``shows_all`` its help has the common settings only, if some are marked."""
-    parser = CommandParser(
-        prog=prog, usage="%(prog)s [--config FILE] [options]", description=description, formatter_class=_Formatter
-    )
+    parser = CommandParser(prog=prog, usage="%(prog)s [--config FILE] [options]", description=description)
     own = [model.model_fields[name] for name in model.__annotations__ if name in model.model_fields]
     marks_common = any(COMMON in field.metadata for field in own)
     hides = marks_common and not shows_all
@@ -153,18 +155,6 @@ def _help_text(field: FieldInfo, aliases: Sequence[str]) -> str:
     elif isinstance(default, tuple):
         default = ",".join(map(str, default))
     return f"{text} (default: {default})"
-
-
-class _Formatter(argparse.HelpFormatter):
-    """Shows a flag by its first spelling, and a switch that is on by default by the flag that turns it off."""
-
-    def _format_action_invocation(self, action: argparse.Action) -> str:
-        shown = copy.copy(action)
-        if action.dest != "help":
-            shown.option_strings = action.option_strings[:1]
-        if isinstance(action, argparse.BooleanOptionalAction) and "(default: True)" in (action.help or ""):
-            shown.option_strings = action.option_strings[:2]
-        return super()._format_action_invocation(shown)
 
 
 def _metavar(annotation: Any) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Sequence
 
 from engine.abilities import asked_through, schema_of
@@ -16,7 +15,7 @@ from engine.tasks.registry import task_named
 from grpo_training.agents.chat import ChatClient, with_images
 from grpo_training.agents.generator import generator_messages, read_candidate
 from grpo_training.agents.judge import Judge, judged_by_rubric
-from grpo_training.evaluate.arms import JudgedSample, ProblemResult
+from grpo_training.evaluate.arms import JudgedSample, ProblemResult, frequent_fault
 from grpo_training.runs.window import run_in_window
 
 _SAMPLES_IN_FLIGHT = 256
@@ -131,9 +130,8 @@ def _check_answered(results: Sequence[ProblemResult]) -> None:
         return
     if all(result.refused for result in newest) and any(result.completions for result in results):
         return
-    endings = sum((Counter(result.endings) for result in newest), Counter[str]())
     raise IncompleteRunError(
         f"The endpoint returned no completion for {_UNANSWERED_LIMIT} problems in a row",
-        why=f"Most frequent error: {endings.most_common(1)[0][0]}.",
+        why=frequent_fault(newest).strip(),
         fix="Check the endpoint, then run the same command again. Completions received so far are reused.",
     )

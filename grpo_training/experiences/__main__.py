@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from grpo_training.cli.entry import CommandParser, LinesFormatter, run_command
+from grpo_training.cli.entry import CommandParser, run_command
 
 _DESCRIPTION = """\
 Each agent keeps a library of experiences: advice of at most 32 words that is part of its later prompts.
@@ -41,7 +41,6 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         prog="python -m grpo_training.experiences",
         description=_DESCRIPTION,
         epilog=_EPILOG,
-        formatter_class=LinesFormatter,
     )
     parser.add_argument("command", nargs="?", choices=_COMMANDS, default="list", metavar="COMMAND",
                         help="one of the commands below")  # fmt: skip

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from engine.api_manager import GENERATORS
 from engine.errors import InputError
-from grpo_training.cli.entry import CommandParser, LinesFormatter, run_command
+from grpo_training.cli.entry import CommandParser, run_command
 from grpo_training.export.formats import FORMATS
 
 
@@ -22,7 +22,6 @@ def export_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         description="Write stored rollouts for other programs. The trl formats are conversational; groups without a "
         "training signal are left out of them.",
         epilog="formats:\n" + "\n".join(f"  {name:12}  {text}" for name, text in FORMATS.items()),
-        formatter_class=LinesFormatter,
     )
     parser.add_argument("cache", type=Path, nargs="?", metavar="CACHE",
                         help="cache folder (default: that of the run)")  # fmt: skip

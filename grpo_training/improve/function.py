@@ -16,7 +16,8 @@ from engine.errors import InputError
 from engine.storage.append_log import replace_file
 from engine.tasks.registry import task_of_function
 from grpo_training.cli.entry import cancel_in
-from grpo_training.cli.settings import as_flag
+from grpo_training.cli.parsing import validated
+from grpo_training.cli.settings import Given, as_flag
 from grpo_training.improve.improved import Improved
 from grpo_training.improve.settings import ImproveSettings
 
@@ -89,10 +90,8 @@ def improve(
     if unknown is not None:
         raise InputError(f"improve() has no setting {unknown!r}", fix="python -m grpo_training.improve --help-all")
     place = str(dataset) if isinstance(dataset, str | Path) else str(_written(dataset))
-    try:
-        of_run = ImproveSettings(dataset=place, **settings)
-    except ValueError as error:
-        raise InputError("A setting of improve() cannot be used", why=_reasons(error)) from None
+    values = {name: Given(value, as_flag(name)) for name, value in {"dataset": place, **settings}.items()}
+    of_run = validated(ImproveSettings, values, fix="python -m grpo_training.improve --help-all")
     if of_run.dry_run:
         raise InputError("dry_run is a flag of the command", fix="python -m grpo_training.improve --dry-run")
     improved, folder = _in_own_thread(lambda: improve_with(of_run, stream or sys.stdout))
@@ -124,16 +123,6 @@ def _written(rows: Iterable[Mapping[str, Any]] | _Frame) -> Path:
     path.parent.mkdir(exist_ok=True)
     replace_file(path, content)
     return path
-
-
-def _reasons(error: ValueError) -> str:
-    """What pydantic has to say, as the flags of the command."""
-    errors = getattr(error, "errors", None)
-    if errors is None:
-        return str(error)
-    return "; ".join(
-        f"{as_flag('.'.join(map(str, one['loc'])))}: {one['msg']}" if one["loc"] else one["msg"] for one in errors()
-    )
 
 
 def _in_own_thread(work: Callable[[], tuple[Improved, Path]]) -> tuple[Improved, Path]:

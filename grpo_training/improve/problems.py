@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from engine.abilities import AsksByItself
 from engine.errors import InputError
-from engine.records import Problem
 from engine.tasks.registry import check_verifiers, task_named
 from grpo_training.agents.generator import generator_messages
 from grpo_training.gate.problems import check_number, drawn, split
@@ -35,8 +32,7 @@ def read_plan(settings: ImproveSettings) -> tuple[Plan, str]:
         check_number(tested, settings.test)
     if left_out:
         place = settings.dataset if settings.test is None else settings.test
-        disputed = _disputed(loaded.problems)
-        notes.append(f"{left_out} problems of {place} are left out, as their text occurs twice{disputed}")
+        notes.append(f"{left_out} problems of {place} are left out, as their text occurs twice")
     if len(learned_from) > settings.draw:
         notes.append(f"{settings.draw} of {len(learned_from)} problems are learned from (--draw sets it)")
         learned_from = drawn(learned_from, settings.draw)
@@ -55,12 +51,3 @@ def read_plan(settings: ImproveSettings) -> tuple[Plan, str]:
         prompt_tokens=tokens_of(prompts),
     )
     return plan, "\n".join(notes)
-
-
-def _disputed(problems: Sequence[Problem]) -> str:
-    """How many texts have two different answers, of which the first one counts; empty if none has."""
-    of_text: dict[str, set[str]] = {}
-    for problem in problems:
-        of_text.setdefault(problem.text, set()).add(task_named(problem.task).truth(problem).casefold())
-    disputed = sum(len(answers) > 1 for answers in of_text.values())
-    return f"; {disputed} of these texts have different answers, of which the first one counts" if disputed else ""

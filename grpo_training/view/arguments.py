@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from grpo_training.cli.entry import CommandParser, LinesFormatter
+from grpo_training.cli.entry import CommandParser
 from grpo_training.cli.settings import WORKING_DIR
 
 DEFAULT_FOLDERS = tuple(
@@ -31,7 +31,6 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         prog="python -m grpo_training.view",
         description=_DESCRIPTION,
         epilog=_EPILOG,
-        formatter_class=LinesFormatter,
     )
     parser.add_argument(
         "folders",

@@ -107,7 +107,7 @@ async def test_an_endpoint_that_never_answers_is_given_up_early():
         await evaluate(Model(**dead), [problem(name) for name in dead], judged=lambda result, _: seen.append(result))
     assert len(seen) == 4
     assert stopped.value.exit_code == 2
-    assert stopped.value.why == "Most frequent error: infra_fault: http_503."
+    assert stopped.value.why == "Most frequent error: infra_fault: http_503 (8 samples)."
 
 
 async def test_failures_between_answers_do_not_stop_an_evaluation():

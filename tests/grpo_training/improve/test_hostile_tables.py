@@ -148,12 +148,10 @@ def test_a_large_table_is_read_in_bounded_memory_and_time(tmp_path, monkeypatch,
     assert "answers each in 2 passes" in capsys.readouterr().out
 
 
-def test_texts_with_two_answers_are_counted(tmp_path, monkeypatch, capsys):
+def test_texts_that_occur_twice_are_counted(tmp_path, monkeypatch, capsys):
     rows = csv(*plain_rows(), "What is number 0?,blue", "What is number 1?,BLUE")
     start(tmp_path, monkeypatch, "mails.csv", rows)
-    said = capsys.readouterr().out
-    assert "2 problems of" in said
-    assert "1 of these texts have different answers, of which the first one counts" in said
+    assert "2 problems of" in capsys.readouterr().out
 
 
 def test_a_long_prompt_is_shown_in_part(tmp_path, monkeypatch, capsys):

@@ -18,6 +18,7 @@ from engine.storage.summaries import FusionSummary, GroupSummary, Place, Summary
 
 KeyT = TypeVar("KeyT", bound=tuple[Any, ...])
 RecordT = TypeVar("RecordT", bound=Record)
+ValueT = TypeVar("ValueT")
 SummaryT = TypeVar("SummaryT", bound=Summary)
 
 _PACK = msgspec.msgpack.Encoder().encode
@@ -181,26 +182,18 @@ class StoredFusions(StoredRecords[tuple[str, int, str], Fusion, FusionSummary]):
     _packed = msgspec.msgpack.Decoder(FusionSummary)
 
 
-class StepNumbers:
-    """Numbers the steps of a run that is made from stored groups. A group keeps its number while the file grows."""
+def numbered(values: Iterable[ValueT], step: Callable[[ValueT], int | None]) -> Iterator[tuple[int, ValueT]]:
+    """Values in problem order, each with a number of its own: its step, or the next free number.
 
-    def __init__(self) -> None:
-        self._free = 0
-        """The lowest number that is not taken."""
-        self._taken: set[int] = set()  # above it
-        self._without = 0
+    Files of earlier versions and of other programs have no steps, and one that was put together from several has a step
+    twice.
 
-    def number(self, step: int | None) -> int:
-        """The number of the next group: its step, or its place if it has none; the next free one if that is taken.
-
-        The same step occurs twice in a file that was put together from several.
-        """
-        number = max(self._free, self._without if step is None else step)
-        self._without += step is None
-        while number in self._taken:
-            number += 1
-        self._taken.add(number)
-        while self._free in self._taken:
-            self._taken.remove(self._free)
-            self._free += 1
-        return number
+    Args:
+        values: in problem order.
+        step: the step of a value.
+    """
+    free = 0
+    for value in values:
+        number = max(free, step(value) or 0)
+        free = number + 1
+        yield number, value

@@ -88,7 +88,6 @@ class Progress:
         self._started = clock()
         self._open: dict[int, tuple[str, float, float]] = {}  # step: what it waits for, since when, told after
         self._scored: set[int] = set()  # open steps whose group is scored and stored
-        self._waits = ""
         self._bar: tqdm[Any] | None = None
 
     def __enter__(self) -> Progress:
@@ -189,22 +188,9 @@ class Progress:
         if why_none:
             self.note(f"  – No experience: {why_none} [{name}]")
 
-    def set_total(self, total: int) -> None:
-        """Set the number of groups once it is known."""
-        self._total = total
-        if self._bar is not None:
-            self._bar.total = total
-            self._bar.refresh()
-
     def note(self, text: str) -> None:
         """Print a line of its own, such as a warning. Only the terminal itself breaks it, as it may hold a path."""
         self._say(f"{self._label}: {text.strip()}" if self._is_one_of_several and self._label not in text else text)
-
-    def set_waiting(self, text: str) -> None:
-        """Say what the run waits for, until it is called with an empty text."""
-        if text and text != self._waits:
-            self.note(text)
-        self._waits = text
 
     def tick(self) -> None:
         """Redraw the bar, and name a problem for which groups after it wait. Call it about every second."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import aclosing
 
 from engine.abilities import asked_through, schema_of
 from engine.errors import IncompleteRunError
@@ -16,7 +17,7 @@ from grpo_training.agents.chat import ChatClient, with_images
 from grpo_training.agents.generator import generator_messages, read_candidate
 from grpo_training.agents.judge import Judge, judged_by_rubric
 from grpo_training.evaluate.arms import JudgedSample, ProblemResult, frequent_fault
-from grpo_training.runs.window import run_in_window
+from grpo_training.runs.window import in_window
 
 _SAMPLES_IN_FLIGHT = 256
 """More than local servers and most endpoints process at once; the client's own limits apply in addition."""
@@ -74,7 +75,7 @@ async def evaluate_problems(
     judge = Judge(client, judge_role or role, max_tokens=sampling.max_tokens, style=style)
     results: list[ProblemResult] = []
 
-    async def work(_: int, problem: Problem) -> list[JudgedSample]:
+    async def work(problem: Problem) -> list[JudgedSample]:
         task = task_named(problem.task)
         request = ChatRequest(
             role=role,
@@ -87,14 +88,12 @@ async def evaluate_problems(
         replies = await asked_through(task, client).sample(request, range(first_sample, first_sample + samples))
         return list(await asyncio.gather(*(_judge(scorer, judge, task, problem, reply) for reply in replies)))
 
-    def commit(_: int, problem: Problem, own: list[JudgedSample]) -> bool:
-        results.append(ProblemResult.of(problem, own))
-        judged(results[-1], own)
-        _check_answered(results)
-        return True
-
     window = len(problems) if at_once else max(_MIN_PROBLEMS_IN_FLIGHT, _SAMPLES_IN_FLIGHT // samples)
-    await run_in_window(problems, window, work, commit)
+    async with aclosing(in_window(problems, window, work)) as answered:
+        async for problem, own in answered:
+            results.append(ProblemResult.of(problem, own))
+            judged(results[-1], own)
+            _check_answered(results)
     return results
 
 

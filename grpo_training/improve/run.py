@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import functools
 import math
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import TextIO, TypeVar
 
@@ -14,7 +14,6 @@ from engine.api_manager import GENERATORS, ApiManager
 from engine.errors import BudgetExceededError, ScaffoldError
 from engine.experience.library import ExperienceLibrary
 from engine.llm.budget import Budget
-from engine.llm.client import LLMClient
 from engine.tasks.registry import task_named
 from grpo_training.agents.generator import generator_messages
 from grpo_training.cli.entry import run_async
@@ -30,7 +29,8 @@ from grpo_training.improve.settings import ImproveSettings
 from grpo_training.improve.take_home import Home, Results
 from grpo_training.learning.critic import prepared_critic
 from grpo_training.learning.generator import prepared_generator
-from grpo_training.learning.run import Start, learn, shown_again
+from grpo_training.learning.learner import Learner
+from grpo_training.learning.run import learn, shown_again
 from grpo_training.learning.settings import CriticSettings, GeneratorSettings
 from grpo_training.runs.estimate import show_prompt
 from grpo_training.runs.folder import RunFolder, automatic_name, library_file, manifest_file, model_of, run_folder
@@ -265,13 +265,13 @@ def _learn(
 ) -> BudgetExceededError | None:
     """Run the generators and the critic; the error if the budget has stopped them before they were complete."""
     numbers = ",".join(str(number) for number in range(1, settings.generators + 1))
-    of_critic = _of_settings(CriticSettings, settings, generators=numbers, follow=True) if settings.critic else None
+    of_critic = _of_settings(CriticSettings, settings, generators=numbers) if settings.critic else None
     try:
         generators = [
             prepared_generator(role, _generator_settings(settings, plan, index))
             for index, role in enumerate(GENERATORS[: settings.generators])
         ]
-        starts = [start for start in generators if shown_again(start) is None]
+        starts = [generator for generator in generators if shown_again(generator) is None]
         if not starts and (of_critic is None or shown_again(prepared_critic(of_critic)) is not None):
             return None
         run_async(_learn_together(settings, starts, of_critic, endpoints(), budget))
@@ -286,38 +286,27 @@ def _learn(
 
 async def _learn_together(
     settings: ImproveSettings,
-    generators: Sequence[Start],
+    generators: Sequence[Learner],
     critic: CriticSettings | None,
     manager: ApiManager,
     budget: Budget,
 ) -> None:
-    """Run generators, and the critic beside them, with one client. The first error stops all of them."""
+    """Run generators with one client, and then the critic. The first error stops all of them."""
     is_one_of_several = settings.generators > 1 or settings.critic
-    begun = [asyncio.Event() for _ in generators]
     async with open_client(settings, manager, budget=budget) as client:
 
-        @asynccontextmanager
-        async def with_locked_files(has_begun: asyncio.Event) -> AsyncIterator[LLMClient]:
-            has_begun.set()
-            yield client
+        async def run(learner: Learner) -> None:
+            await learn(learner, manager, nullcontext(client), is_one_of_several=is_one_of_several)
 
-        async def run(start: Start, has_begun: asyncio.Event) -> None:
-            await learn(start, manager, with_locked_files(has_begun), is_one_of_several=is_one_of_several)
-
-        async def run_critic(critic: CriticSettings) -> None:
-            for event in begun:  # before, the results of an earlier start may look complete
-                await event.wait()
-            await run(prepared_critic(critic), asyncio.Event())
-
-        tasks = [asyncio.ensure_future(task) for task in map(run, generators, begun)]
-        if critic is not None:
-            tasks.append(asyncio.ensure_future(run_critic(critic)))
+        tasks = [asyncio.ensure_future(run(generator)) for generator in generators]
         try:
             await asyncio.gather(*tasks)
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+        if critic is not None:
+            await run(prepared_critic(critic))
 
 
 def _generator_settings(settings: ImproveSettings, plan: Plan, index: int) -> GeneratorSettings:

@@ -127,10 +127,8 @@ class ExperienceExtractor:
             )
         return notes
 
-    def why_not_asked(self, step: Step, group: ScoredGroup, state: LibraryState) -> str:
-        """Why the analyst is not asked about a group that triggered; empty if it is."""
-        if not self.learns or not group.stats.triggered:
-            return ""
+    def why_not_asked(self, step: Step, state: LibraryState) -> str:
+        """Why the analyst is not asked about a group with sigma > tau; empty if it is."""
         if not self._asks:
             return "--k 0: the analyst is not asked"
         if len(state.of_kind("lesson")) >= self.library.capacity and not (self._on_trial and state.least_promising()):
@@ -177,13 +175,11 @@ class ExperienceExtractor:
             )
         return recorded
 
-    async def propose(self, step: Step, group: ScoredGroup, state: LibraryState) -> Proposal | None:
-        """Ask the analyst about a group; None if it is not asked or if an earlier start has recorded the step.
+    async def propose(self, step: Step, group: ScoredGroup, state: LibraryState) -> Proposal:
+        """Ask the analyst about a group.
 
         A proposal with the outcome ``infra_fault`` means that the analyst was not reachable: the step stays open.
         """
-        if not group.stats.triggered or self.recorded(step) or self.why_not_asked(step, group, state):
-            return None
 
         def objection(lesson: str) -> str | None:
             """Why the library would refuse the text of a lesson, which other words can mend."""
@@ -220,8 +216,8 @@ class ExperienceExtractor:
             problem_id=step.problem.id,
             epoch=step.epoch,
             used=group.experience_ids,
-            rollouts=group.figures.size,
-            correct=group.figures.correct,
+            rollouts=group.shown.size,
+            correct=group.shown.correct,
             mean=group.stats.mean,
             std=group.stats.std,
             trial=self._trial(step, group) if self._on_trial else None,
@@ -231,11 +227,7 @@ class ExperienceExtractor:
         additions = []
         if proposal is not None and proposal.lesson is not None:
             additions.append(_addition(proposal.lesson, step))
-        if (
-            self._makes_cases
-            and self.library.state.trials.cases_may_help()
-            and group.figures.correct < group.figures.size
-        ):
+        if self._makes_cases and self.library.state.trials.cases_may_help() and group.shown.correct < group.shown.size:
             additions += self._case(step, group)
         misses: Sequence[Miss] = ()
         if proposal is not None and proposal.instruction is not None:

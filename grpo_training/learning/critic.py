@@ -5,31 +5,36 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 from engine.abilities import AsksByItself
+from engine.api_manager import ApiManager
 from engine.errors import InputError, MissingInputError
 from engine.experience.trial import half_of_rollout, in_half
+from engine.llm.client import LLMClient
 from engine.records import Fault, Fusion, Half, Outcome, Problem, RolloutGroup, Sampling, SamplingPolicy, timestamp
-from engine.reward_evaluator import Baseline, RewardEvaluator, fusion_baseline, measured_total, unverified
+from engine.reward_evaluator import Baseline, RewardEvaluator, Scored, fusion_baseline, measured_total, unverified
 from engine.statistics.groups import group_stats
 from engine.storage.rollout_store import BrokenLine, RolloutStore
 from engine.storage.stored_records import StoredFusions
 from engine.tasks.registry import DEFAULT_TASK, load_task, task_named
-from grpo_training.agents.critic import CriticAgent, FusionInput
+from grpo_training.agents.critic import CriticAgent, FusedCandidate, FusionInput
 from grpo_training.agents.templates import role_template
 from grpo_training.cli.progress import Progress, Row
 from grpo_training.cli.settings import shown_path
 from grpo_training.learning.experience_choice import DrawnExperiences, ExperienceDraw
 from grpo_training.learning.generator_caches import GeneratorCaches
-from grpo_training.learning.loop import LoopTotals
-from grpo_training.learning.run import Connections, Learner, Start, prepared, run_learner
-from grpo_training.learning.scored_groups import ScoredGroup, Step, group_trial, scored_group, total_of
+from grpo_training.learning.learner import Learner
+from grpo_training.learning.run import prepared, run_learner
+from grpo_training.learning.scored_groups import Answer, ScoredGroup, Step, group_trial, scored_group, total_of
+from grpo_training.learning.scoring import Scorer
 from grpo_training.learning.settings import CriticSettings
-from grpo_training.runs.folder import in_found_run, load_tasks_of, wait_for_run
+from grpo_training.runs.folder import in_found_run, load_tasks_of
 from grpo_training.runs.problems import task_facts
+from grpo_training.runs.run import Run
 
 ROLE = "critic"
 
@@ -41,27 +46,30 @@ def run_critic(settings: CriticSettings) -> int:
         MissingInputError: a generator's cache is missing.
         ScaffoldError: as :func:`prepared` and :func:`run_learner`.
     """
-    if settings.follow:
-        wait_for_run(settings)
     try:
         settings = in_found_run(settings.for_its_model())
     except MissingInputError as error:
         raise MissingInputError(
             f"Rollouts file not found: {error.what[0].lower()}{error.what[1:]}",
-            fix="Run python -m grpo_training.generator1, generator2 and generator3 first, or start the critic beside "
-            "them with --follow. If they have run, start it in the folder of the run.",
+            fix="Run python -m grpo_training.generator1, generator2 and generator3 first. If they have run, start the "
+            "critic in the folder of the run.",
         ) from None
     load_tasks_of(settings.cache_dir, given=settings.task)
     return run_learner(prepared_critic(settings))
 
 
-def prepared_critic(settings: CriticSettings) -> Start:
-    """A start of the critic whose folders are known, before anything is asked."""
+def prepared_critic(settings: CriticSettings) -> Learner:
+    """The critic whose folders are known, before anything is asked."""
     return prepared(ROLE, settings, Critic)
 
 
 class Critic(Learner):
     """Critic: its steps are the problems that all its generators have answered.
+
+    Args:
+        store: its fusions.
+        run: its results and their manifest.
+        settings: those that hold.
 
     Raises:
         MissingInputError: a generator's cache is missing.
@@ -71,24 +79,26 @@ class Critic(Learner):
     role = ROLE
     settings: CriticSettings
 
-    def __init__(self, store: RolloutStore, settings: CriticSettings) -> None:
-        self._store, self.settings = store, settings
+    def __init__(self, store: RolloutStore, run: Run, settings: CriticSettings) -> None:
+        self.store, self.run, self.settings = store, run, settings
         self.draw = ExperienceDraw(ROLE, settings)
-        self._caches = GeneratorCaches(settings.cache_dir, settings.generators, follow=settings.follow)
+        self._caches = GeneratorCaches(settings.cache_dir, settings.generators)
         self._check_task_file()
-        # With --follow the tasks of the caches are not known yet, so this is the prompt of the format's default
-        # task. A stored fusion of any task is checked against the prompt on its own record, in _stored_fusion.
+        # The caches may hold several tasks, so this is the prompt of the format's default task. A stored fusion of any
+        # task is checked against the prompt on its own record, in _stored_fusion.
         self.prompt_hash = role_template("critic", load_task(settings.task or DEFAULT_TASK), settings.prompts).hash
-        self._done: Mapping[tuple[str, int, str], Fusion] = {}
         self._fused = self._merged = 0  # in this start, and those of them that were merged without a model
-        self._read: dict[int, _StepInputs] = {}
-        """What :meth:`stored` has read of the steps that have to be made."""
         if len(self._caches.names) == 1 and settings.learn == "trial":
             raise InputError(
                 f"--generators {settings.generators} cannot learn: the standard deviation of one fusion's reward is 0",
                 why="The critic learns from the fusions of a problem, one of each generator.",
                 fix="Fuse two or more generators, or pass --learn none to make the fusions only.",
             )
+
+    @property
+    def total(self) -> int:
+        """How many problems all its generators have answered."""
+        return len(self._caches)
 
     def _check_task_file(self) -> None:
         """Refuse rollouts of a program, which no prompt can fuse, and those of another version of the task file.
@@ -109,84 +119,66 @@ class Critic(Learner):
 
     def read_stored(self) -> list[BrokenLine]:
         """Read the fusions of earlier starts; those without a reward are made again."""
-        stored = StoredFusions(self._store.path)
-        self._done = stored
-        return stored.broken
+        self._done = StoredFusions(self.store.path)
+        return self._done.broken
 
     def stored_groups(self) -> int:
         """How many problems have a fusion."""
-        return len({(problem_id, epoch) for problem_id, epoch, _ in self._done})
+        return len(self._done.by_problem())
 
-    async def planned(self) -> int | None:
-        """What the generators have planned. With ``--follow`` it waits until each of them has begun."""
-        return await self._caches.planned(lambda text: print(text, flush=True))
-
-    def inputs(self) -> tuple[str, list[Path]] | None:
-        """The generators' caches; with ``--follow`` once the generators are complete."""
-        if self.settings.follow and not self._caches.complete:
-            return None
+    def inputs(self) -> tuple[str, list[Path]]:
+        """The generators' caches."""
         return "", [self._caches.path(name) for name in self._caches.names]
 
-    def steps(self, progress: Progress) -> AsyncIterator[Step]:
-        """The problems in the first generator's order; with ``--follow`` as they are answered."""
+    def notes_before(self) -> list[str]:
+        """What is said before the first step."""
         if len(self._caches.names) == 1 and self.settings.learn == "add":
-            progress.note("With one generator a problem has one fusion: σ is 0, and no experience is extracted.")
-        return self._caches.steps(progress)
+            return ["With one generator a problem has one fusion: σ is 0, and no experience is extracted."]
+        return []
 
-    def open(self, connections: Connections, progress: Progress) -> None:
+    def steps(self) -> Iterator[Step]:
+        """The problems in the first generator's order, each with the fusions that are stored."""
+        for step in self._caches.steps():
+            stored = {name: self._stored_fusion(step, name, group) for name, group in step.inputs.items()}
+            fusions = {name: fusion for name, fusion in stored.items() if fusion is not None}
+            if len(fusions) == len(step.inputs):
+                group = scored_fusions([*fusions.values()], (), self.settings.tau, [*step.inputs.values()])
+                step = replace(step, stored=group)
+            yield replace(step, fusions=fusions)
+
+    def open(self, client: LLMClient, manager: ApiManager, scorer: Scorer, progress: Progress) -> None:
         """Keep what fusions are asked for and scored with."""
         settings = self.settings
         sampling = Sampling(temperature=settings.temperature, max_tokens=settings.max_tokens, seed=settings.seed)
-        self._agent = CriticAgent(connections.client, sampling, settings.prompts)
-        self._scorer, self._model = connections.scorer, connections.manager.endpoint(ROLE).model
+        self._agent = CriticAgent(client, sampling, settings.prompts)
+        self.scorer, self._model = scorer, manager.endpoint(ROLE).model
 
     def notes(self) -> list[str]:
         """Problems and lines of the generators' caches that were left out."""
         return [*self._caches.notes(), *(f"skipped {line}" for line in self._caches.broken)]
 
-    def summary_rows(self, totals: LoopTotals) -> list[Row]:
+    def summary_rows(self, totals: Counter[str]) -> list[Row]:
         """Where the fusions are, and how many needed no model."""
         merged = f"{self._merged} of {self._fused} fusions"
         return [
             Row("merged without a model", merged, is_detail=True),
-            Row("fusions kept in", shown_path(self._store.path)),
+            Row("fusions kept in", shown_path(self.store.path)),
         ]
 
-    def stored_figures(self, step: Step) -> None:
-        """Not known: whether fusions are still those of the rollouts is seen by reading both."""
-
-    def stored(self, step: Step) -> ScoredGroup | None:
-        """The fusions of a step, if those of all generators are stored."""
-        inputs = self._caches.groups(step.problem.id, step.epoch)
-        fusions = {name: self._stored_fusion(step, name, group) for name, group in inputs.items()}
-        complete = [fusion for fusion in fusions.values() if fusion is not None]
-        if len(complete) == len(inputs):
-            return scored_fusions(complete, (), self.settings.tau, list(inputs.values()))
-        self._read[step.number] = _StepInputs(inputs, fusions)
-        return None
-
-    async def make(self, step: Step, drawn: DrawnExperiences) -> ScoredGroup | Fault:
-        """The group of a step: fuse the candidates of each generator whose fusion is not stored."""
-        inputs, stored = self._read.pop(step.number)
-        halves = dict(zip(inputs, map(half_of_rollout, range(len(inputs))), strict=True))
-        missing = [name for name in inputs if stored[name] is None]
-        made = await asyncio.gather(*(self._fuse(step, name, inputs[name], drawn, halves[name]) for name in missing))
-        new: dict[str, Fusion] = {}
-        for fusion in made:
-            if isinstance(fusion, Fault):
-                return fusion
-            new[fusion.generator_id] = fusion
-        self._fused += len(new)
-        self._merged += sum(fusion.merged == "structural" for fusion in new.values())
-        fusions = [stored[name] or new[name] for name in inputs]
-        return scored_fusions(fusions, list(new.values()), self.settings.tau, list(inputs.values()))
+    async def ask(self, step: Step, drawn: DrawnExperiences) -> list[Answer[FusedCandidate]] | Fault:
+        """The fusion of each generator's candidates that is not stored, with one of the two prompts each."""
+        halves = dict(zip(step.inputs, map(half_of_rollout, range(len(step.inputs))), strict=True))
+        missing = [name for name in step.inputs if name not in step.fusions]
+        fused = await asyncio.gather(*(self._fuse(step, name, drawn, halves[name]) for name in missing))
+        fault = next((one for one in fused if isinstance(one, Fault)), None)
+        return fault or [one for one in fused if isinstance(one, Answer)]
 
     async def _fuse(
-        self, step: Step, generator: str, group: RolloutGroup, drawn: DrawnExperiences, half: Half
-    ) -> Fusion | Fault:
-        """Fuse the candidates of one generator and score the fusion; or the fault that leaves it open."""
+        self, step: Step, generator: str, drawn: DrawnExperiences, half: Half
+    ) -> Answer[FusedCandidate] | Fault:
+        """Fuse the candidates of one generator."""
         problem, task = step.problem, task_named(step.problem.task)
-        read = await asyncio.to_thread(_read_inputs, self._scorer.evaluator, problem, group)
+        read = await asyncio.to_thread(_read_inputs, self.scorer.evaluator, problem, step.inputs[generator])
         if isinstance(read, Fault):
             return read
         inputs, baseline = read
@@ -194,10 +186,31 @@ class Critic(Learner):
         fused = await self._agent.fuse(task, problem, generator, inputs, experiences)
         if fused.candidate is None:
             return (fused.reply.fault if fused.reply else None) or Fault(kind="unknown")
-        score = await self._scorer.score(task, problem, fused.candidate, baseline)
-        if isinstance(score, Fault):
-            return score
-        candidate = score.candidate
+        return Answer(fused.candidate, fused, experiences, half if drawn.halves else None, baseline)
+
+    def group(
+        self,
+        step: Step,
+        drawn: DrawnExperiences,
+        answers: Sequence[Answer[FusedCandidate]],
+        scores: Sequence[Scored],
+    ) -> ScoredGroup:
+        """The group of a step, of the stored fusions and the new ones."""
+        missing = [name for name in step.inputs if name not in step.fusions]
+        new = {
+            name: self._fusion(step, name, drawn, answer, score)
+            for name, answer, score in zip(missing, answers, scores, strict=True)
+        }
+        self._fused += len(new)
+        self._merged += sum(fusion.merged == "structural" for fusion in new.values())
+        fusions = [step.fusions.get(name) or new[name] for name in step.inputs]
+        return scored_fusions(fusions, list(new.values()), self.settings.tau, list(step.inputs.values()))
+
+    def _fusion(
+        self, step: Step, generator: str, drawn: DrawnExperiences, answer: Answer[FusedCandidate], score: Scored
+    ) -> Fusion:
+        problem, task = step.problem, task_named(step.problem.task)
+        fused, candidate = answer.reply, score.candidate
         return Fusion(
             problem_id=problem.id,
             problem_text=problem.text,
@@ -217,11 +230,11 @@ class Critic(Learner):
             answer_source=score.answer_source,
             stated_answer=candidate.stated_answer,
             merged=fused.merged,
-            inputs_hash=inputs_hash(group),
+            inputs_hash=inputs_hash(step.inputs[generator]),
             repairs=[*candidate.repairs, *(["re_asked"] if fused.re_asked else [])],
             reward_detail=score.detail,
-            experience_ids=[experience.id for experience in experiences],
-            prompt_half=half if drawn.halves else None,
+            experience_ids=[experience.id for experience in answer.experiences],
+            prompt_half=answer.half,
             policy=SamplingPolicy(
                 model=self._model,
                 library_version=drawn.library_version,
@@ -242,25 +255,18 @@ class Critic(Learner):
             return None
         if fusion.inputs_hash not in ("", inputs_hash(group)):
             raise InputError(
-                f"{self._store.path} holds a fusion of other rollouts of {generator} than its cache now has",
+                f"{self.store.path} holds a fusion of other rollouts of {generator} than its cache now has",
                 why=f"{step.problem.id} was answered again since.",
                 fix="Pass --fresh to set the fusions aside.",
             )
         prompt_hash = role_template("critic", task_named(step.problem.task), self.settings.prompts).hash
         if fusion.policy is not None and fusion.policy.prompt_hash not in ("", prompt_hash):
             raise InputError(
-                f"{self._store.path} holds a fusion of {step.problem.id} that was made with another prompt",
+                f"{self.store.path} holds a fusion of {step.problem.id} that was made with another prompt",
                 why=f"prompt_hash: stored {fusion.policy.prompt_hash}, now {prompt_hash}.",
                 fix="Pass --fresh to set the fusions aside.",
             )
         return fusion
-
-
-class _StepInputs(NamedTuple):
-    """The group of each generator for a problem, and the stored fusion of each, if there is one."""
-
-    groups: dict[str, RolloutGroup]
-    fusions: dict[str, Fusion | None]
 
 
 def scored_fusions(

@@ -6,14 +6,17 @@ import asyncio
 import hashlib
 import random
 import sys
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from engine.api_manager import GENERATORS
+from engine.api_manager import GENERATORS, ApiManager
 from engine.errors import InputError
 from engine.experience.library import ExperienceLibrary
 from engine.experience.trial import HALVES, half_of_rollout, in_half
+from engine.llm.client import LLMClient
 from engine.records import (
     Candidate,
     Experience,
@@ -27,34 +30,34 @@ from engine.records import (
     SamplingPolicy,
     timestamp,
 )
+from engine.reward_evaluator import Scored
 from engine.statistics.groups import group_stats
 from engine.storage.append_log import replace_file
 from engine.storage.rollout_store import BrokenLine, RolloutStore
 from engine.storage.stored_records import StoredGroups
-from engine.storage.summaries import problem_hash
-from engine.task import Task
 from engine.tasks.registry import task_named
 from grpo_training.agents.chat import ReadReply
 from grpo_training.agents.generator import GeneratorAgent, generator_messages, prompt_hash
 from grpo_training.cli.progress import Progress, Row
 from grpo_training.cli.settings import shown_path
 from grpo_training.learning.experience_choice import DrawnExperiences, ExperienceDraw, problem_kinds
-from grpo_training.learning.loop import LoopTotals
-from grpo_training.learning.run import Connections, Learner, Start, prepared, run_learner
+from grpo_training.learning.learner import Learner
+from grpo_training.learning.run import prepared, run_learner
 from grpo_training.learning.scored_groups import (
-    ScoredFigures,
+    Answer,
     ScoredGroup,
     Step,
     check_same_problem,
     rollout_from,
     scored_rollouts,
-    stored_figures,
     total_of,
 )
+from grpo_training.learning.scoring import Scorer
 from grpo_training.learning.settings import MAX_EPOCHS, GeneratorSettings
 from grpo_training.runs.folder import in_own_run, run_folder
 from grpo_training.runs.problems import read_problems, remarks_on
 from grpo_training.runs.reply_watch import ReplyWatch, tokens_of
+from grpo_training.runs.run import Run
 
 
 def run_generator(number: int, settings: GeneratorSettings) -> int:
@@ -67,13 +70,19 @@ def run_generator(number: int, settings: GeneratorSettings) -> int:
     return run_learner(prepared_generator(role, in_own_run(settings.for_its_model(), settings.dataset)))
 
 
-def prepared_generator(role: str, settings: GeneratorSettings) -> Start:
-    """A start of a generator whose folders are known, before anything is asked."""
+def prepared_generator(role: str, settings: GeneratorSettings) -> Learner:
+    """A generator whose folders are known, before anything is asked."""
     return prepared(role, settings, partial(Generator, role))
 
 
 class Generator(Learner):
     """Generator: its steps are the problems of a dataset, once per epoch.
+
+    Args:
+        role: of the generator.
+        store: its records.
+        run: its results and their manifest.
+        settings: those that hold.
 
     Raises:
         InputError: the dataset cannot be read or scored, or a single rollout has to be learned from.
@@ -81,8 +90,8 @@ class Generator(Learner):
 
     settings: GeneratorSettings
 
-    def __init__(self, role: str, store: RolloutStore, settings: GeneratorSettings) -> None:
-        self.role, self._store, self.settings = role, store, settings
+    def __init__(self, role: str, store: RolloutStore, run: Run, settings: GeneratorSettings) -> None:
+        self.role, self.store, self.run, self.settings = role, store, run, settings
         if settings.rollouts == 1 and settings.learn == "trial":
             raise InputError(
                 "--rollouts 1 cannot learn: the standard deviation of one reward is 0",
@@ -106,22 +115,23 @@ class Generator(Learner):
         tasks = {step.problem.task: task_named(step.problem.task) for step in self._steps}
         self.tasks = list(tasks.values())
         self.prompt_hash = "+".join(sorted({prompt_hash(task, settings.prompts) for task in self.tasks}))
-        self.total = len(self._steps)
-        self._done: StoredGroups | None = None
         self._has_warned = False
+
+    @property
+    def total(self) -> int:
+        """The number of problems in all epochs."""
+        return len(self._steps)
 
     def read_stored(self) -> list[BrokenLine]:
         """Read the groups of earlier starts; incomplete ones are asked for again."""
-        stored = StoredGroups(self._store.path)
-        self._done = stored
-        return stored.broken
+        self._done = StoredGroups(self.store.path)
+        return self._done.broken
 
     def stored_groups(self) -> int:
         """How many of the problems have a complete group."""
-        done = self._done
-        return 0 if done is None else sum((step.problem.id, step.epoch) in done for step in self._steps)
+        return sum((step.problem.id, step.epoch) in self._done for step in self._steps)
 
-    def inputs(self) -> tuple[str, list[Path]] | None:
+    def inputs(self) -> tuple[str, list[Path]]:
         """The problems in order, and those of the gate."""
         asked = [(step.epoch, step.problem) for step in self._steps]
         asked += [(0, problem) for problem in self._tested]
@@ -130,7 +140,7 @@ class Generator(Learner):
             digest.update(repr((epoch, problem.id, problem.text, problem.answer)).encode())
         return digest.hexdigest(), []
 
-    def open(self, connections: Connections, progress: Progress) -> None:
+    def open(self, client: LLMClient, manager: ApiManager, scorer: Scorer, progress: Progress) -> None:
         """Keep what the prompts are asked and the answers are scored with."""
         settings = self.settings
         if self._note:
@@ -142,102 +152,81 @@ class Generator(Learner):
             seed=settings.seed,
             logprobs=settings.logprobs,
         )
-        self._agent = GeneratorAgent(connections.client, self.role, sampling, settings.prompts, tasks=self.tasks)
-        endpoint = connections.manager.endpoint(self.role)
-        self._scorer, self._model = connections.scorer, endpoint.model
+        self._agent = GeneratorAgent(client, self.role, sampling, settings.prompts, tasks=self.tasks)
+        endpoint = manager.endpoint(self.role)
+        self.scorer, self._model = scorer, endpoint.model
         planned = len(self._steps) * settings.rollouts
         self._watch = ReplyWatch(
             settings.prompts, settings.max_tokens, progress.note, planned, partial(endpoint.cost_usd, 0)
         )
         self._progress = progress
 
-    def steps(self, progress: Progress) -> Iterable[Step]:
-        """The problems in order."""
+    def notes_before(self) -> list[str]:
+        """The run, and what there is to say about the problems."""
+        notes = []
         if self.settings.run:
-            progress.note(f"Run: {self.settings.run}, in {shown_path(run_folder(self.settings.run).folder)}")
-        if self._note:
-            for line in self._note.splitlines():
-                progress.note(line)
+            notes.append(f"Run: {self.settings.run}, in {shown_path(run_folder(self.settings.run).folder)}")
+        notes += self._note.splitlines()
         if self.settings.rollouts == 1 and self.settings.learn == "add":
-            progress.note("With one rollout σ is 0: no experience is extracted.")
-        for remark in self._remarks:
-            progress.note(remark)
-        return self._steps
+            notes.append("With one rollout σ is 0: no experience is extracted.")
+        return notes + self._remarks
 
-    def stored_figures(self, step: Step) -> ScoredFigures | None:
-        """The figures of the stored group, if it is of the problem and has rewards."""
-        summary = None if self._done is None else self._done.summary((step.problem.id, step.epoch))
-        if summary is None or summary.problem != problem_hash(step.problem.text, step.problem.answer):
-            return None
-        return stored_figures(summary, self.settings.tau)
+    def steps(self) -> Iterator[Step]:
+        """The problems in order, each with its group if that is stored."""
+        for step in self._steps:
+            group = self._done.get((step.problem.id, step.epoch))
+            if group is not None:
+                check_same_problem(step.problem, group.problem_text, group.ground_truth, str(self.store.path))
+                step = replace(step, stored=scored_rollouts(group, self.settings.tau, new_records=()))
+            yield step
 
-    def stored(self, step: Step) -> ScoredGroup | None:
-        """The stored group of a step."""
-        group = None if self._done is None else self._done.get((step.problem.id, step.epoch))
-        if group is None:
-            return None
-        check_same_problem(step.problem, group.problem_text, group.ground_truth, str(self._store.path))
-        return scored_rollouts(group, self.settings.tau, new_records=())
-
-    async def make(self, step: Step, drawn: DrawnExperiences) -> ScoredGroup | Fault:
-        """The group of a step: ask each of its prompts for its share of the rollouts, and score the answers."""
-        problem, count, task = step.problem, self.settings.rollouts, task_named(step.problem.task)
+    async def ask(self, step: Step, drawn: DrawnExperiences) -> list[Answer[ReadReply[Candidate]]] | Fault:
+        """The answer of each rollout: each of the two prompts is asked for its share of them."""
+        task, count = task_named(step.problem.task), self.settings.rollouts
+        halves: list[Half | None] = [None] * count
         prompts: dict[Half | None, Sequence[Experience]] = {None: drawn.experiences}
         if drawn.halves and count > 1:
+            halves = [half_of_rollout(number) for number in range(count)]
             prompts = {half: in_half(half, drawn.experiences, drawn.halves) for half in HALVES}
-        halves = [half_of_rollout(number) if None not in prompts else None for number in range(count)]
-        answers = await self._ask(step, task, prompts, halves)
-        candidates = []
-        for answer in answers:
-            if answer.read is None:
-                return answer.reply.fault or Fault(kind="unknown")
-            candidates.append(answer.read)
-        scores = await asyncio.gather(*(self._scorer.score(task, problem, candidate) for candidate in candidates))
-        rollouts: list[Rollout] = []
-        for number, (half, answer, score) in enumerate(zip(halves, answers, scores, strict=True), 1):
-            if isinstance(score, Fault):
-                return score
-            experience_ids = [experience.id for experience in prompts[half]]
-            rollouts.append(rollout_from(task, number, answer, score, experience_ids, half))
-        self._warn(rollouts)
-        group = self._group(step, task, drawn, prompts, rollouts)
-        return scored_rollouts(group, self.settings.tau, new_records=[group])
-
-    async def _ask(
-        self,
-        step: Step,
-        task: Task,
-        prompts: dict[Half | None, Sequence[Experience]],
-        halves: Sequence[Half | None],
-    ) -> list[ReadReply[Candidate]]:
-        """The answer of each rollout, by the prompt that it belongs to."""
         # Every epoch and generator has its own sample indices, so equal prompts to one model give new samples.
-        first = (GENERATORS.index(self.role) * MAX_EPOCHS + step.epoch) * len(halves)
-        asked = {}
+        first = (GENERATORS.index(self.role) * MAX_EPOCHS + step.epoch) * count
+        asked = []
         for half, experiences in prompts.items():
             # The samples of a prompt have consecutive indices, so that they are drawn with one request.
             indices = range(first, first + halves.count(half))
             first = indices.stop
-            asked[half] = self._agent.answer(task, step.problem, experiences, indices)
-        replies = dict(zip(asked, map(iter, await asyncio.gather(*asked.values())), strict=True))
-        return [next(replies[half]) for half in halves]
+            asked.append(self._agent.answer(task, step.problem, experiences, indices))
+        replies = dict(zip(prompts, map(iter, await asyncio.gather(*asked)), strict=True))
+        answers = []
+        for half in halves:
+            reply = next(replies[half])
+            if reply.read is None:
+                return reply.reply.fault or Fault(kind="unknown")
+            answers.append(Answer(reply.read, reply, prompts[half], half))
+        return answers
 
-    def _group(
+    def group(
         self,
         step: Step,
-        task: Task,
         drawn: DrawnExperiences,
-        prompts: dict[Half | None, Sequence[Experience]],
-        rollouts: list[Rollout],
-    ) -> RolloutGroup:
-        return RolloutGroup(
-            problem_id=step.problem.id,
-            problem_text=step.problem.text,
-            ground_truth=step.problem.answer,
+        answers: Sequence[Answer[ReadReply[Candidate]]],
+        scores: Sequence[Scored],
+    ) -> ScoredGroup:
+        """The group of a step, of its answers and their scores."""
+        problem, task = step.problem, task_named(step.problem.task)
+        rollouts = []
+        for number, (answer, score) in enumerate(zip(answers, scores, strict=True), 1):
+            experience_ids = [experience.id for experience in answer.experiences]
+            rollouts.append(rollout_from(task, number, answer.reply, score, experience_ids, answer.half))
+        self._warn(rollouts)
+        group = RolloutGroup(
+            problem_id=problem.id,
+            problem_text=problem.text,
+            ground_truth=problem.answer,
             rollouts=rollouts,
             timestamp=timestamp(),
             generator_id=self.role,
-            task=step.problem.task,
+            task=problem.task,
             epoch=step.epoch,
             step=step.number,
             policy=SamplingPolicy(
@@ -247,20 +236,21 @@ class Generator(Learner):
                 sampling=self._agent.sampling,
             ),
             prompts={
-                half or "": generator_messages(task, step.problem, experiences, self.settings.prompts)
-                for half, experiences in prompts.items()
+                answer.half or "": generator_messages(task, problem, answer.experiences, self.settings.prompts)
+                for answer in answers[:2]  # the first of each prompt
             },
             stats=group_stats([total_of(rollout) for rollout in rollouts], self.settings.tau),
         )
+        return scored_rollouts(group, self.settings.tau, new_records=[group])
 
-    def summary_rows(self, totals: LoopTotals) -> list[Row]:
+    def summary_rows(self, totals: Counter[str]) -> list[Row]:
         """Where the rollouts are, and how many have log-probs."""
-        rows = [Row("rollouts kept in", shown_path(self._store.path))]
+        rows = [Row("rollouts kept in", shown_path(self.store.path))]
         if self.settings.logprobs:
-            rows.insert(0, Row("log-probs stored for", f"{totals.with_logprobs} of {totals.members} rollouts"))
+            rows.insert(0, Row("log-probs stored for", f"{totals['with log-probs']} of {totals['members']} rollouts"))
         return rows
 
-    async def after(self, connections: Connections, library: ExperienceLibrary) -> Sequence[str]:
+    async def after(self, client: LLMClient, manager: ApiManager, library: ExperienceLibrary) -> Sequence[str]:
         """The gate, if it is asked for; its verdict."""
         if not self.settings.gate:
             return ()
@@ -278,7 +268,7 @@ class Generator(Learner):
             | {"role": self.role}
         )
         problems = shuffled(self._tested, settings.seed)
-        verdict = await gate(settings, connections.client, connections.manager, library, problems, sys.stdout)
+        verdict = await gate(settings, client, manager, library, problems, sys.stdout)
         return verdict_lines(verdict)
 
     def _warn(self, rollouts: Sequence[Rollout]) -> None:

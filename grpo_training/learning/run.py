@@ -4,33 +4,29 @@ from __future__ import annotations
 
 import math
 import shlex
-from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from engine.api_manager import JUDGE_ROLE, ApiManager
 from engine.experience.events import BeginEvent
 from engine.experience.library import ExperienceLibrary
-from engine.experience.similarity import ProblemKinds
 from engine.experience.state import LibraryState
 from engine.experience.trial import belief
 from engine.llm.budget import Counters
 from engine.llm.client import LLMClient
-from engine.storage.rollout_store import BrokenLine, RolloutStore
-from engine.task import Task
+from engine.storage.rollout_store import RolloutStore
 from grpo_training.agents.judge import Judge
 from grpo_training.cli.entry import run_async
 from grpo_training.cli.progress import Progress, Row, print_next
 from grpo_training.cli.settings import shown_path
 from grpo_training.cli.terminal_text import counted, say
 from grpo_training.learning.analysis import ExperienceExtractor, make_analyst
-from grpo_training.learning.experience_choice import ExperienceDraw, choice_record
-from grpo_training.learning.loop import GroupMaker, LearningLoop, LoopTotals
-from grpo_training.learning.scored_groups import Step
-from grpo_training.learning.scoring import Scorer, open_scorer
+from grpo_training.learning.experience_choice import choice_record
+from grpo_training.learning.learner import Learner
+from grpo_training.learning.loop import LearningLoop
+from grpo_training.learning.scoring import open_scorer
 from grpo_training.learning.settings import CriticSettings, GeneratorSettings
 from grpo_training.runs.folder import library_file, manifest_file, results_file
 from grpo_training.runs.problems import task_facts
@@ -52,108 +48,21 @@ _PROBABLE = 0.8
 """The probability from which on an experience is said to help."""
 
 
-@dataclass(frozen=True)
-class Connections:
-    """What a learner asks models and scores their replies with."""
-
-    manager: ApiManager
-    client: LLMClient
-    scorer: Scorer
-
-
-class Learner(GroupMaker, ABC):
-    """The part of a run that differs between a generator and the critic.
-
-    Attributes:
-        role: API role; the manifest and the library are named after it.
-        settings: those that hold.
-        prompt_hash: of the prompts that the learner is asked with.
-        draw: chooses the experiences of a prompt.
-        kinds: of the problems, by which experiences on trial are measured; None: all problems count alike.
-        total: number of steps; None if it is not known yet.
-        tasks: those of its problems; None if they are not known yet.
-    """
-
-    role: str
-    settings: GeneratorSettings | CriticSettings
-    prompt_hash: str
-    draw: ExperienceDraw
-    kinds: ProblemKinds | None = None
-    total: int | None = None
-    tasks: Sequence[Task] | None = None
-
-    @abstractmethod
-    def read_stored(self) -> list[BrokenLine]:
-        """Read the results of earlier starts; the lines that cannot be read."""
-
-    @abstractmethod
-    def stored_groups(self) -> int:
-        """How many steps earlier starts have completed; to be called after :meth:`read_stored`."""
-
-    async def planned(self) -> int | None:
-        """Number of steps in all epochs, on which the window depends; None if it cannot be known."""
-        return self.total
-
-    @abstractmethod
-    def inputs(self) -> tuple[str, list[Path]] | None:
-        """What the steps are made of: a digest and files. None: a complete run still has something to do."""
-
-    @abstractmethod
-    def steps(self, progress: Progress) -> Iterable[Step] | AsyncIterator[Step]:
-        """The steps in order."""
-
-    @abstractmethod
-    def open(self, connections: Connections, progress: Progress) -> None:
-        """Called before the first group: groups are made through ``connections``."""
-
-    def notes(self) -> list[str]:
-        """What to report after the last step, such as problems that were left out."""
-        return []
-
-    async def after(self, connections: Connections, library: ExperienceLibrary) -> Sequence[str]:
-        """Called after the last step of a complete run, and after its summary.
-
-        Returns:
-            lines that are printed again when the complete run is started again.
-        """
-        return ()
-
-    @abstractmethod
-    def summary_rows(self, totals: LoopTotals) -> list[Row]:
-        """Rows of the final table."""
-
-
-@dataclass(frozen=True)
-class Start:
-    """One start of a learner: its input was read, its files were checked, and nothing is asked yet.
-
-    Args:
-        learner: the learner.
-        store: its records.
-        run: its results and their manifest.
-        may_grow: whether its window grows while the first problem in it is late.
-    """
-
-    learner: Learner
-    store: RolloutStore
-    run: Run
-    may_grow: bool
-
-
-def prepared(role: str, settings: SettingsT, make_learner: Callable[[RolloutStore, SettingsT], Learner]) -> Start:
-    """Read the input of a learner and check its files. Starts no server, and moves nothing with ``--fresh``.
+def prepared(
+    role: str, settings: SettingsT, make_learner: Callable[[RolloutStore, Run, SettingsT], Learner]
+) -> Learner:
+    """A learner with its input read and its files checked. Starts no server, and moves nothing with ``--fresh``.
 
     Args:
         role: of the learner.
         settings: as given; ``--resume`` replaces them by the stored ones.
-        make_learner: called with where its records are kept, and the settings that hold. Raises ``InputError`` for
-            unusable input.
+        make_learner: called with where its records are kept, its run, and the settings that hold. Raises
+            ``InputError`` for unusable input.
 
     Raises:
         ScaffoldError: bad input, or an endpoint that is not configured.
     """
     check_endpoint(settings, role)
-    may_grow = settings.window is None  # a window that was given holds exactly
     store = RolloutStore(results_file(settings.cache_dir, role))
     manifest = manifest_file(settings.cache_dir, role)
     run = Run(manifest, [store.path], lock=store, experiences=settings.experiences_dir)
@@ -161,155 +70,42 @@ def prepared(role: str, settings: SettingsT, make_learner: Callable[[RolloutStor
     stored = run.stored(settings)
     if settings.window is None and stored is not None:
         settings = settings.model_copy(update={"window": stored.window})
-    learner = make_learner(store, settings)
+    learner = make_learner(store, run, settings)
     run.check(settings, task_facts(settings.task))
-    return Start(learner, store, run, may_grow)
+    return learner
 
 
-def run_learner(start: Start) -> int:
+def run_learner(learner: Learner) -> int:
     """Run a learner until all its steps are done, and name the commands that show the run; the exit code.
 
     Raises:
         ScaffoldError: a refusing endpoint, an exhausted budget, or a step that stayed open.
     """
-    learner = start.learner
-    role, settings = learner.role, learner.settings
-    has_learned = shown_again(start)
+    settings = learner.settings
+    has_learned = shown_again(learner)
     if has_learned is None:
         with open_endpoints(settings) as manager:
-            has_learned = run_async(learn(start, manager, open_client(settings, manager)))
-    print_next(next_commands(role, settings, has_learned=has_learned))
+            has_learned = run_async(learn(learner, manager, open_client(settings, manager)))
+    print_next(next_commands(learner.role, settings, has_learned=has_learned))
     return 0
 
 
-def shown_again(start: Start) -> bool | None:
+def shown_again(learner: Learner) -> bool | None:
     """Print the table of a run that an earlier start has completed; whether its library has experiences.
+
+    Starts no server.
 
     Returns:
         None if there may be something to ask; then nothing is printed.
     """
-    report = _report_of_complete(start.run, start.learner)
-    if report is None:
-        return None
-    _show_again(start.learner, report)
-    return bool(report["has_learned"])
-
-
-def _report_of_complete(run: Run, learner: Learner) -> dict[str, Any] | None:
-    """The report of a complete run; None if there may be something to ask. Starts no server."""
     settings = learner.settings
     if settings.window is None:  # nothing has begun
         return None
-    manifest = run.finished(settings, _facts(named_endpoints(settings), learner))
-    stamp = _stamp(learner, run)
-    return None if manifest is None or stamp is None else manifest.report_of(stamp)
-
-
-def _facts(manager: ApiManager, learner: Learner) -> dict[str, Any]:
-    known = {"prompt_hash": learner.prompt_hash, **model_facts(manager, learner.role)}
-    return known | task_facts(learner.settings.task)
-
-
-async def learn(
-    start: Start,
-    manager: ApiManager,
-    opened: AbstractAsyncContextManager[LLMClient],
-    *,
-    is_one_of_several: bool = False,
-) -> bool:
-    """Run a learner until all its steps are done; whether its library has experiences then.
-
-    Args:
-        start: of the learner.
-        manager: the endpoints.
-        opened: gives the client, once the files are locked.
-        is_one_of_several: the client and the terminal are those of other learners too.
-    """
-    learner, run, store = start.learner, start.run, start.store
-    role, settings = learner.role, learner.settings
-    model = manager.endpoint(role).model
-    check_budget(settings, manager, role)
-    steps = learner.total
-    learns = settings.learn != "none"
-    if learns and settings.window is None:
-        with run.lock.hold():  # it may take long, and a second start is refused meanwhile
-            steps = await learner.planned()
-    slots = manager.endpoint(role).max_concurrency
-    in_batches = asks_in_batches(settings)
-    # What is learned from the batches of a pass is in the prompts of the next one.
-    of_batches = math.ceil(steps / settings.passes) if in_batches and learns and steps else None
-    window = settings.window or of_batches or default_window(slots, steps, learns=learns)
-    settings = settings.model_copy(update={"window": window})
-    with run.open(settings, _facts(manager, learner), learner.total) as manifest:
-        broken = learner.read_stored()
-        path = library_file(settings.experiences_dir, role)
-        library = ExperienceLibrary(path, settings.library_capacity, read_only=not learns)
-        judge_role = manager.role_of(JUDGE_ROLE, role)
-        async with opened as client:
-            judge = Judge(client, judge_role, max_tokens=settings.max_tokens, style=settings.prompts)
-            with open_scorer(settings, judge) as scorer:
-                connections = Connections(manager, client, scorer)
-                progress = Progress(
-                    role,
-                    learner.total,
-                    lambda: client.counters,
-                    verbose=settings.verbose,
-                    is_one_of_several=is_one_of_several,
-                )
-                client.report_trouble_to(progress.note)
-                on_trial = settings.learn == "trial"
-                begun = BeginEvent(at="", run=manifest.run, choice=choice_record(settings))
-                if on_trial:
-                    tasks = sorted({task.name for task in learner.tasks or ()})
-                    measured = {"model": model, "tasks": tasks, **task_facts(settings.task)}
-                    begun = begun.model_copy(update=measured)
-                analyst = make_analyst(settings, manager, client, role, learner.tasks)
-                analysis = ExperienceExtractor(
-                    begun,
-                    analyst,
-                    library,
-                    on_trial=on_trial,
-                    kinds=learner.kinds,
-                    asks=settings.k > 0 or settings.selected_by == "all",
-                    makes_cases=settings.cases_in_prompt > 0,
-                    makes_instructions=settings.makes_instructions,
-                    learns=learns,
-                )
-                learner.open(connections, progress)
-                at_once = max(window, learner.total or 0) if in_batches and not learns else window
-                may_grow = start.may_grow and not in_batches
-                loop = LearningLoop(at_once, learner.draw, learner, store, analysis, manifest, progress, may_grow)
-                skipped = [f"skipped {line}" for line in broken]
-                await _run_loop(loop, learner, [*analysis.notes(), *skipped])
-                after = list(await learner.after(connections, library))
-        has_learned = learns and bool(library.state.experiences)
-        stamp = _stamp(learner, run)
-        if loop.open:
-            manifest.finish({OPEN: list(dict.fromkeys(loop.open))})
-        elif stamp is None or library.notices:
-            manifest.finish()
-        else:
-            rows = _rows(loop, learner)
-            table = [(row.name, str(row.value), isinstance(row.value, Path), row.is_detail) for row in rows]
-            printed = {"notes": [*skipped, *learner.notes()], "table": table, "after": after}
-            manifest.finish({"totals": progress.totals, **printed, "has_learned": has_learned}, stamp)
-    return has_learned
-
-
-def _stamp(learner: Learner, run: Run) -> str | None:
-    """What the report of a complete run is made of; None if such a run still has something to do."""
-    inputs = learner.inputs()
-    if inputs is None:
+    manifest = learner.run.finished(settings, _facts(named_endpoints(settings), learner))
+    report = None if manifest is None else manifest.report_of(_stamp(learner))
+    if report is None:
         return None
-    digest, read = inputs
-    library = library_file(learner.settings.experiences_dir, learner.role)
-    experiences = library.read_text(encoding="utf-8", errors="replace") if library.exists() else ""
-    return stamp_of([digest, experiences], [*run.results, *read])  # its log grows with each gate
-
-
-def _show_again(learner: Learner, report: dict[str, Any]) -> None:
-    """Print the table of a run that an earlier start has completed."""
-    progress = Progress(learner.role, learner.total, Counters, verbose=learner.settings.verbose)
+    progress = Progress(learner.role, report["totals"]["groups"], Counters, verbose=settings.verbose)
     with progress:
         for text in report["notes"]:
             progress.note(text)
@@ -318,6 +114,101 @@ def _show_again(learner: Learner, report: dict[str, Any]) -> None:
     progress.summary([Row(name, Path(value) if is_path else value, detail) for name, value, is_path, detail in table])
     for line in report["after"]:
         say(line)
+    return bool(report["has_learned"])
+
+
+def _facts(manager: ApiManager, learner: Learner) -> dict[str, Any]:
+    known = {"prompt_hash": learner.prompt_hash, **model_facts(manager, learner.role)}
+    return known | task_facts(learner.settings.task)
+
+
+async def learn(
+    learner: Learner,
+    manager: ApiManager,
+    opened: AbstractAsyncContextManager[LLMClient],
+    *,
+    is_one_of_several: bool = False,
+) -> bool:
+    """Run a learner until all its steps are done; whether its library has experiences then.
+
+    Args:
+        learner: what is run.
+        manager: the endpoints.
+        opened: gives the client, once the files are locked.
+        is_one_of_several: the client and the terminal are those of other learners too.
+    """
+    role, settings, learns = learner.role, learner.settings, learner.settings.learn != "none"
+    check_budget(settings, manager, role)
+    in_batches, steps = asks_in_batches(settings), learner.total
+    # What is learned from the batches of a pass is in the prompts of the next one.
+    of_batches = math.ceil(steps / settings.passes) if in_batches and learns else None
+    slots = manager.endpoint(role).max_concurrency
+    window = settings.window or of_batches or default_window(slots, steps, learns=learns)
+    settings = settings.model_copy(update={"window": window})
+    with learner.run.open(settings, _facts(manager, learner)) as manifest:
+        skipped = [f"skipped {line}" for line in learner.read_stored()]
+        path = library_file(settings.experiences_dir, role)
+        library = ExperienceLibrary(path, settings.library_capacity, read_only=not learns)
+        async with opened as client:
+            judge_role = manager.role_of(JUDGE_ROLE, role)
+            judge = Judge(client, judge_role, max_tokens=settings.max_tokens, style=settings.prompts)
+            with open_scorer(settings, judge) as scorer:
+                progress = Progress(
+                    role,
+                    steps,
+                    lambda: client.counters,
+                    verbose=settings.verbose,
+                    is_one_of_several=is_one_of_several,
+                )
+                client.report_trouble_to(progress.note)
+                learner.open(client, manager, scorer, progress)
+                analyst = make_analyst(settings, manager, client, role, learner.tasks)
+                analysis = ExperienceExtractor(
+                    _begun(learner, manager, manifest.run),
+                    analyst,
+                    library,
+                    on_trial=settings.learn == "trial",
+                    kinds=learner.kinds,
+                    asks=settings.k > 0 or settings.selected_by == "all",
+                    makes_cases=settings.cases_in_prompt > 0,
+                    makes_instructions=settings.makes_instructions,
+                    learns=learns,
+                )
+                at_once = max(window, steps) if in_batches and not learns else window
+                loop = LearningLoop(at_once, learner, learner.store, analysis, progress)
+                await _run_loop(loop, learner, [*analysis.notes(), *skipped])
+                after = list(await learner.after(client, manager, library))
+        has_learned = learns and bool(library.state.experiences)
+        if loop.open:
+            manifest.finish({OPEN: list(dict.fromkeys(loop.open))})
+        elif library.notices:
+            manifest.finish()
+        else:
+            table = [
+                (row.name, str(row.value), isinstance(row.value, Path), row.is_detail) for row in _rows(loop, learner)
+            ]
+            printed = {"notes": [*skipped, *learner.notes()], "table": table, "after": after}
+            manifest.finish({"totals": progress.totals, **printed, "has_learned": has_learned}, _stamp(learner))
+    return has_learned
+
+
+def _begun(learner: Learner, manager: ApiManager, run: str) -> BeginEvent:
+    """What the library's log says of a run."""
+    settings = learner.settings
+    begun = BeginEvent(at="", run=run, choice=choice_record(settings))
+    if settings.learn != "trial":
+        return begun
+    tasks = sorted({task.name for task in learner.tasks or ()})
+    model = manager.endpoint(learner.role).model
+    return begun.model_copy(update={"model": model, "tasks": tasks, **task_facts(settings.task)})
+
+
+def _stamp(learner: Learner) -> str:
+    """What the report of a complete run is made of."""
+    digest, read = learner.inputs()
+    library = library_file(learner.settings.experiences_dir, learner.role)
+    experiences = library.read_text(encoding="utf-8", errors="replace") if library.exists() else ""
+    return stamp_of([digest, experiences], [*learner.run.results, *read])  # its log grows with each gate
 
 
 def next_commands(
@@ -345,11 +236,10 @@ async def _run_loop(loop: LearningLoop, learner: Learner, notes: Iterable[str]) 
     progress = loop.progress
     try:
         with progress:
-            for text in notes:
+            for text in [*notes, *learner.notes_before()]:
                 progress.note(text)
-            steps = learner.steps(progress)
             progress.restored(learner.stored_groups(), len(loop.analysis.library.state.experiences))
-            await loop.run(steps)
+            await loop.run(learner.steps())
             for text in learner.notes():
                 progress.note(text)
     finally:
@@ -358,9 +248,9 @@ async def _run_loop(loop: LearningLoop, learner: Learner, notes: Iterable[str]) 
 
 def _rows(loop: LearningLoop, learner: Learner) -> list[Row]:
     totals = loop.totals
-    used = f"experiences were in the prompts of {totals.with_experiences} of {counted(totals.groups, 'group')}"
+    used = f"{totals['with experiences']} of {counted(totals['groups'], 'group')}"
     return [
-        Row("learning", f"{used} (--window {loop.window})"),
+        Row("learning", f"experiences were in the prompts of {used} (--window {loop.window})"),
         *loop_rows(loop),
         *learner.summary_rows(totals),
     ]
@@ -376,7 +266,7 @@ def loop_rows(loop: LearningLoop) -> list[Row]:
     rows += [
         Row("analyst not asked", f"for {counted(count, 'group')}: {reason}") for reason, count in loop.not_asked.items()
     ]
-    repairs = f"{totals.repaired} / {totals.re_asked} of {totals.members}"
+    repairs = f"{totals['repaired']} / {totals['re-asked']} of {totals['members']}"
     rows.append(Row("replies repaired / re-asked", repairs, is_detail=True))
     for item in loop.watch.summary():
         alarm = f"  ⚠ {item.dead.reason}" if item.dead else ""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from engine.errors import ConfigurationError, InputError
 from engine.experience.events import GroupTrial
@@ -11,6 +12,7 @@ from engine.experience.trial import HALVES, difference
 from engine.records import (
     Candidate,
     Completion,
+    Experience,
     Fusion,
     GroupStats,
     Half,
@@ -19,44 +21,17 @@ from engine.records import (
     Rollout,
     RolloutGroup,
 )
-from engine.reward_evaluator import Scored
+from engine.reward_evaluator import Baseline, Scored
 from engine.statistics.groups import group_stats
-from engine.storage.summaries import GroupSummary
 from engine.task import Task
 from grpo_training.agents.analyst import Attempt
 from grpo_training.agents.chat import ReadReply
 from grpo_training.cli.progress import GroupLine
 
+ReplyT = TypeVar("ReplyT")
+
 _ATTEMPT_CHARS = 6000
 """The analyst sees at most this many characters of an attempt."""
-
-
-@dataclass(frozen=True)
-class Step:
-    """One problem in one epoch. ``number`` identifies it in the library's log and is the same at every start."""
-
-    number: int
-    problem: Problem
-    epoch: int = 0
-
-
-@dataclass(frozen=True, kw_only=True)
-class ScoredFigures(GroupLine):
-    """What is shown and counted of a complete group.
-
-    Args:
-        rewards: name -> values of a component; those of a group that was not read have the same lowest and highest one.
-        has_experiences: whether its prompts had experiences.
-        re_asked: members whose endpoint was asked a second time for a readable reply.
-        repaired: members whose reply was repaired while parsing.
-        with_logprobs: members stored with sampled token ids and their log-probs.
-    """
-
-    rewards: Mapping[str, Sequence[float | None]]
-    has_experiences: bool
-    re_asked: int
-    repaired: int
-    with_logprobs: int
 
 
 @dataclass(frozen=True)
@@ -66,7 +41,9 @@ class ScoredGroup:
     Args:
         new_records: what the cache does not have yet of it.
         attempts: the members as the analyst sees them.
-        figures: what is shown and counted.
+        shown: what is shown of it.
+        counts: name -> number, for the final table.
+        components: name -> values of a reward component.
         stats: mean, standard deviation and advantages of ``r_total``.
         experience_ids: the experiences in its prompts.
         is_kept: whether an earlier start has stored and shown it.
@@ -75,11 +52,53 @@ class ScoredGroup:
 
     new_records: Sequence[RolloutGroup | Fusion]
     attempts: list[Attempt]
-    figures: ScoredFigures
+    shown: GroupLine
+    counts: Mapping[str, int]
+    components: Mapping[str, Sequence[float | None]]
     stats: GroupStats
     experience_ids: list[str]
     is_kept: bool
     trial: GroupTrial | None = None
+
+
+@dataclass(frozen=True)
+class Step:
+    """One problem in one epoch.
+
+    Args:
+        number: identifies it in the library's log; the same at every start.
+        problem: the problem.
+        epoch: the pass over the problems.
+        stored: its group, if earlier starts have completed it.
+        inputs: of the critic: each generator's group.
+        fusions: of the critic: the fusions that are stored, by generator.
+    """
+
+    number: int
+    problem: Problem
+    epoch: int = 0
+    stored: ScoredGroup | None = None
+    inputs: Mapping[str, RolloutGroup] = field(default_factory=dict)
+    fusions: Mapping[str, Fusion] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Answer(Generic[ReplyT]):
+    """What a prompt has brought: a candidate, which has no score yet.
+
+    Args:
+        candidate: as the task read it.
+        reply: that it was read from.
+        experiences: those in its prompt.
+        half: which of the two prompts it answers; None: there is one.
+        baseline: that a fusion is compared with.
+    """
+
+    candidate: Candidate
+    reply: ReplyT
+    experiences: Sequence[Experience]
+    half: Half | None
+    baseline: Baseline | None = None
 
 
 def rollout_from(
@@ -180,21 +199,33 @@ def scored_group(
     rewards = [member.rewards.by_name() for member in members]
     names = dict.fromkeys(name for components in rewards for name in components)
     experience_ids = list(dict.fromkeys(name for member in members for name in member.experience_ids))
-    figures = ScoredFigures(
+    shown = GroupLine(
         mean=stats.mean,
         std=stats.std,
         triggered=stats.triggered,
-        size=len(members),
         correct=sum(bool(member.is_correct) for member in members),
-        rewards={name: [components.get(name) for components in rewards] for name in names},
-        has_experiences=bool(experience_ids),
-        re_asked=sum("re_asked" in member.repairs for member in members),
-        repaired=sum(bool(member.repairs) for member in members),
-        with_logprobs=sum(_has_logprobs(member.completion) for member in members),
+        size=len(members),
         executed=[bool(member.is_correct) for member in members if member.answer_source == "executed"],
     )
-    attempts = [_attempt(member) for member in members]
-    return ScoredGroup(new_records, attempts, figures, stats, experience_ids, is_kept=not new_records, trial=trial)
+    counts = {
+        "groups": 1,
+        "with experiences": int(bool(experience_ids)),
+        "members": len(members),
+        "re-asked": sum("re_asked" in member.repairs for member in members),
+        "repaired": sum(bool(member.repairs) for member in members),
+        "with log-probs": sum(_has_logprobs(member.completion) for member in members),
+    }
+    return ScoredGroup(
+        new_records,
+        attempts=[_attempt(member) for member in members],
+        shown=shown,
+        counts=counts,
+        components={name: [components.get(name) for components in rewards] for name in names},
+        stats=stats,
+        experience_ids=experience_ids,
+        is_kept=not new_records,
+        trial=trial,
+    )
 
 
 def scored_rollouts(group: RolloutGroup, tau: float, new_records: Sequence[RolloutGroup]) -> ScoredGroup:
@@ -202,25 +233,6 @@ def scored_rollouts(group: RolloutGroup, tau: float, new_records: Sequence[Rollo
     rollouts = group.rollouts
     stats = group.stats or group_stats([total_of(rollout) for rollout in rollouts], tau)
     return scored_group(rollouts, stats, new_records, group_trial(rollouts, rollout_scores(rollouts)))
-
-
-def stored_figures(group: GroupSummary, tau: float) -> ScoredFigures | None:
-    """The figures of a stored group; None if it has no rewards."""
-    if group.mean is None or group.sigma is None:
-        return None
-    return ScoredFigures(
-        mean=group.mean,
-        std=group.sigma,
-        triggered=group.with_tau(tau).triggered,
-        size=group.rollouts,
-        correct=group.right,
-        rewards={name: spread.as_values() for name, spread in group.components.items()},
-        has_experiences=bool(group.experiences),
-        re_asked=group.re_asked,
-        repaired=group.repaired,
-        with_logprobs=group.with_logprobs,
-        executed=[True] * group.executed_right + [False] * (group.executed - group.executed_right),
-    )
 
 
 def _has_logprobs(completion: Completion | None) -> bool:

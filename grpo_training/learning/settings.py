@@ -33,7 +33,7 @@ class ExtractionSettings(RoleSettings, ResumableSettings):
         None,
         description="W, problems in flight: the prompt of problem k has the experiences of problems up to k-W "
         "(default: an eighth of the groups, at most 4 times the max_concurrency of the endpoint, or 8 if it has none; "
-        "64 or more with --learn none); the default one grows while its first problem takes much longer than others",
+        "64 or more with --learn none)",
     )
     tau: float = Field(0.05, ge=0, description="extract experiences when the reward std of a group exceeds tau")
     capacity: Positive | None = Field(
@@ -202,7 +202,6 @@ class CriticSettings(LearnerSettings):
     group: ClassVar[str] = "fusion and sampling"
 
     generators: Common[str] = Field("1,2,3", description="the generators whose rollouts are fused, such as 1,2")
-    follow: Common[bool] = Field(False, description="fuse while the generators are running; may be started before them")
     temperature: float = Field(0.0, ge=0, le=2, description="LLM temperature (0.0 = deterministic)")
     weight_ans: Weight = Field(0.25, description="weight of r_ans in r_total")
     weight_fusion: Weight = Field(0.25, description="weight of r_fusion in r_total")
@@ -267,8 +266,8 @@ def parse_critic_settings(argv: Sequence[str] | None) -> CriticSettings:
         description=(
             "Critic: fuses the candidates of each generator for a problem into one (structurally where they agree, "
             "else by asking a model), scores the fusions, and extracts experiences from problems whose fusions "
-            "differ. Run it after the generators, or beside them with --follow. Run the same command again to "
-            "continue an interrupted run."
+            "differ. Run it after the generators. Run the same command again to continue an interrupted run, and to "
+            "fuse what the generators have added."
         ),
     )
 

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from engine.api_manager import ANALYST_ROLE, ApiManager
 from engine.errors import InputError, MissingInputError
 from engine.experience.events import BeginEvent
 from engine.experience.library import ExperienceLibrary
-from engine.experience.state import LibraryState
-from engine.records import Fault, Fusion
+from engine.records import Fusion
 from engine.statistics.groups import group_stats
 from engine.storage.append_log import AppendLog
 from engine.storage.rollout_store import RolloutStore
-from engine.storage.stored_records import StepNumbers, StoredRecords
+from engine.storage.stored_records import StoredRecords, numbered
 from grpo_training.cli.entry import run_async
 from grpo_training.cli.progress import Progress, Row
 from grpo_training.cli.settings import shown_path
 from grpo_training.learning.analysis import ExperienceExtractor, make_analyst
 from grpo_training.learning.critic import scored_fusions
-from grpo_training.learning.experience_choice import DrawnExperiences
 from grpo_training.learning.loop import LearningLoop
 from grpo_training.learning.run import loop_rows
-from grpo_training.learning.scored_groups import ScoredGroup, Step, scored_rollouts
+from grpo_training.learning.scored_groups import Step, scored_rollouts
 from grpo_training.learning.settings import ExtractorSettings
 from grpo_training.runs.folder import in_found_run, library_file, load_tasks_of, manifest_file, results_file
 from grpo_training.runs.run import Run, load_manifest
@@ -40,7 +38,6 @@ def run_extractor(settings: ExtractorSettings) -> int:
         ScaffoldError: no stored groups, a refusing endpoint, an exhausted budget, or a step that stayed open.
     """
     settings = in_found_run(settings)
-    may_grow = settings.window is None  # a window that was given holds exactly
     # The library itself is never set aside: --fresh only begins a new run on it.
     path = settings.experiences_dir / f"{settings.role}_extraction.json"
     run = Run(path, (), lock=AppendLog(path))
@@ -48,12 +45,10 @@ def run_extractor(settings: ExtractorSettings) -> int:
     load_tasks_of(settings.cache_dir, given=settings.task)
     groups = stored_groups(settings)  # before a server is started
     with open_endpoints(settings) as manager:
-        return run_async(_extract(settings, run, groups, manager, may_grow=may_grow))
+        return run_async(_extract(settings, run, groups, manager))
 
 
-async def _extract(
-    settings: ExtractorSettings, run: Run, groups: RecordedGroups, manager: ApiManager, *, may_grow: bool
-) -> int:
+async def _extract(settings: ExtractorSettings, run: Run, groups: RecordedGroups, manager: ApiManager) -> int:
     role = settings.role
     analyst_role = manager.role_of(ANALYST_ROLE, role)
     facts = {"analyst": manager.endpoint(analyst_role).model}
@@ -73,7 +68,7 @@ async def _extract(
             progress = Progress(role, len(groups), lambda: client.counters, verbose=settings.verbose)
             client.report_trouble_to(progress.note)
             store = RolloutStore(results_file(settings.cache_dir, role))  # nothing is added
-            loop = LearningLoop(window, groups, groups, store, analysis, manifest, progress, may_grow)
+            loop = LearningLoop(window, None, store, analysis, progress)
             try:
                 with progress:
                     await loop.run(groups.steps())
@@ -86,7 +81,7 @@ async def _extract(
 
 
 class RecordedGroups:
-    """Yields stored groups instead of asking for new ones. A group has the number that it has in its run.
+    """Stored groups as steps: nothing is asked again. A group has the number that it has in its run.
 
     Args:
         stored: the groups of a generator, or the fusions of the critic; one is read when it is needed.
@@ -96,43 +91,25 @@ class RecordedGroups:
     def __init__(self, stored: StoredRecords[Any, Any, Any], tau: float) -> None:
         self._stored, self._tau = stored, tau
         self.broken = stored.broken
-        numbers = StepNumbers()
-        numbered = {numbers.number(stored.step(keys[0])): keys for keys in stored.by_problem().values()}
-        self._keys = dict(sorted(numbered.items()))
+        self._keys = list(stored.by_problem().values())
 
     def __len__(self) -> int:
         return len(self._keys)
 
-    async def steps(self) -> AsyncIterator[Step]:
-        """The problems of the groups, in order."""
-        for number, keys in self._keys.items():
-            for first in self._stored.of_keys(keys)[:1]:
-                yield Step(number, problem_of(first), first.epoch)
-
-    async def draw(self, step: Step, state: LibraryState) -> DrawnExperiences:
-        """None: no prompt is asked."""
-        return DrawnExperiences((), state.version)
-
-    def stored_figures(self, step: Step) -> None:
-        """None: all groups are shown to the analyst."""
-
-    def stored(self, step: Step) -> ScoredGroup | None:
-        """The stored group of a step, with statistics for the given tau."""
-        records = self._stored.of_keys(self._keys[step.number])
-        if not records:
-            return None
-        if isinstance(records[0], Fusion):
-            scored = scored_fusions(records, (), self._tau)
-        else:
-            [group] = records
-            stats = group_stats([rollout.r_total or 0.0 for rollout in group.rollouts], self._tau)
-            scored = scored_rollouts(group.model_copy(update={"stats": stats}), self._tau, new_records=())
-        # Experience ids of the cache belong to the library of that time, so they do not count as uses here.
-        return dataclasses.replace(scored, is_kept=False, experience_ids=[], trial=None)
-
-    async def make(self, step: Step, drawn: DrawnExperiences) -> Fault:
-        """Nothing is asked again: the step of a group that cannot be read stays open."""
-        return Fault(kind="unreadable_group")
+    def steps(self) -> Iterator[Step]:
+        """The problems in order, each with its group and the statistics for the given tau."""
+        for number, keys in numbered(self._keys, lambda keys: self._stored.step(keys[0])):
+            records = self._stored.of_keys(keys)
+            if not records:
+                continue
+            if isinstance(records[0], Fusion):
+                scored = scored_fusions(records, (), self._tau)
+            else:
+                stats = group_stats([rollout.r_total or 0.0 for rollout in records[0].rollouts], self._tau)
+                scored = scored_rollouts(records[0].model_copy(update={"stats": stats}), self._tau, new_records=())
+            # Experience ids of the cache belong to the library of that time, so they do not count as uses here.
+            scored = replace(scored, is_kept=False, experience_ids=[], trial=None)
+            yield Step(number, problem_of(records[0]), records[0].epoch, stored=scored)
 
 
 def stored_groups(settings: ExtractorSettings) -> RecordedGroups:

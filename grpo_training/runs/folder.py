@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import re
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,8 +21,6 @@ _RUNS = "runs"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _RESULTS = re.compile(r"(.+(?=_rollouts)|critic(?=_results))_(?:rollouts|results)\.jsonl(\.old\d+)?")
 _LIBRARY = re.compile(r"(.+)_experiences\.json")
-_POLL_S = 0.5
-"""Between two looks for a run that has not begun."""
 
 SettingsT = TypeVar("SettingsT", bound=RoleSettings)
 
@@ -157,26 +154,6 @@ def in_own_run(settings: SettingsT, dataset: str) -> SettingsT:
     if cache or experiences:
         return _placed(settings, _of_folders(settings.run, cache, experiences, lambda: _own_run(settings, dataset)))
     return _placed(settings, run_folder(settings.run) if settings.run is not None else _own_run(settings, dataset))
-
-
-def wait_for_run(settings: RoleSettings, pause: Callable[[float], None] = time.sleep) -> None:
-    """Wait until a generator has begun the run of ``--run``, or any run. Folders that were given are not waited for.
-
-    Args:
-        settings: of the command.
-        pause: waits for some seconds.
-    """
-
-    def has_begun() -> bool:
-        runs = known_runs() if settings.run is None else [run_folder(settings.run)]
-        return any(list(_manifests(run.cache)) for run in runs)
-
-    if any(_given_places(settings)) or has_begun():
-        return
-    flag = f" with --run {settings.run}" if settings.run else ""
-    print(f"Waiting for a run in {shown_path(WORKING_DIR / _RUNS)}: start a generator{flag}", flush=True)
-    while not has_begun():
-        pause(_POLL_S)
 
 
 def libraries_of(cache: Path) -> Path:

@@ -52,8 +52,6 @@ class RunManifest(BaseModel):
         finished: whether an earlier start completed the run.
         configuration: ``settings`` (fields that change the results) and ``facts`` (what else does), as JSON values.
         experiences: folder of the libraries of the run; empty if they are beside the folder of the manifest.
-        groups: how many groups the run makes; None if it is not known.
-        asked_early: number of a step that was asked beyond the window -> how many steps the library of its prompts had.
         stamp, report: what :meth:`finish` was given.
     """
 
@@ -62,8 +60,6 @@ class RunManifest(BaseModel):
     finished: bool
     configuration: dict[str, dict[str, Any]]
     experiences: str = ""
-    groups: int | None = None
-    asked_early: dict[int, int] = {}
     stamp: str = ""
     report: dict[str, Any] | None = None
 
@@ -99,11 +95,6 @@ class RunManifest(BaseModel):
     def report_of(self, stamp: str) -> dict[str, Any] | None:
         """The report of a complete run; None if it has none, or what it was made of has changed since."""
         return self.report if self.finished and self.stamp == stamp else None
-
-    def note_early(self, step: int, steps_before: int) -> None:
-        """Record durably that a step of this unfinished run is asked with the library after ``steps_before`` steps."""
-        self.asked_early[step] = steps_before
-        self.save_unfinished()
 
     def save_unfinished(self) -> None:
         """Write the file as that of a run that goes on, whatever an earlier start has completed."""
@@ -272,9 +263,7 @@ class Run:
             manifest.check_same({"settings": settings.fingerprint(), "facts": {**manifest.facts, **facts}}, settings)
 
     @contextlib.contextmanager
-    def open(
-        self, settings: ResumableSettings, facts: Mapping[str, Any], groups: int | None = None
-    ) -> Iterator[RunManifest]:
+    def open(self, settings: ResumableSettings, facts: Mapping[str, Any]) -> Iterator[RunManifest]:
         """Hold the lock and yield the manifest of the run.
 
         It is unfinished on disk; ``finished`` says whether an earlier start had completed it.
@@ -282,7 +271,6 @@ class Run:
         Args:
             settings: after :meth:`resumed`.
             facts: what changes the results and is no setting, as JSON values: models, prompt hashes, data hashes.
-            groups: how many groups this start makes, for others that read the manifest; None: not known.
 
         Raises:
             OtherRunError: the results are of another configuration, or of an unknown one without ``--resume``.
@@ -305,9 +293,7 @@ class Run:
             else:
                 run = uuid.uuid4().hex[:12]
                 manifest = RunManifest(path=self.manifest, run=run, finished=False, configuration=wanted)
-            manifest = manifest.model_copy(
-                update={"configuration": wanted, "experiences": self._experiences, "groups": groups}
-            )
+            manifest = manifest.model_copy(update={"configuration": wanted, "experiences": self._experiences})
             manifest.save_unfinished()
             yield manifest
 

@@ -39,9 +39,7 @@ class TrainingRun(Run):
         self.folder = folder
 
     @contextlib.contextmanager
-    def open(
-        self, settings: ResumableSettings, facts: Mapping[str, Any], groups: int | None = None
-    ) -> Iterator[RunManifest]:
+    def open(self, settings: ResumableSettings, facts: Mapping[str, Any]) -> Iterator[RunManifest]:
         """As in :class:`Run`; writes ``config.yaml`` and ``environment.json`` too.
 
         Raises:
@@ -59,7 +57,7 @@ class TrainingRun(Run):
                 why=f"It has no {CONFIG_JSON} and contains {', '.join(names[:3])}{' ...' if len(names) > 3 else ''}.",
                 fix="Pass a new directory as --output-dir, or that of an earlier run.",
             )
-        with super().open(settings, facts, groups) as manifest:
+        with super().open(settings, facts) as manifest:
             if manifest.finished:
                 manifest.finish()
             else:

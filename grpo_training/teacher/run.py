@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 
 from tqdm import tqdm
@@ -14,7 +16,7 @@ from engine.records import Fault, Message, Problem
 from engine.storage.rollout_store import BrokenLine, RolloutStore, read_each
 from grpo_training.agents.teacher import TeacherAgent, TeacherReply
 from grpo_training.cli.bar import note, progress_bar
-from grpo_training.runs.window import run_in_window
+from grpo_training.runs.window import in_window
 from grpo_training.teacher.settings import TeacherSettings
 from grpo_training.teacher.traces import (
     KeptTrace,
@@ -67,7 +69,12 @@ class TeacherRun:
         """
         self._read_store()
         with progress_bar(total=len(problems), unit="task", dynamic_ncols=True) as self._bar:
-            await run_in_window(problems, _WINDOW_PER_SLOT * self.settings.concurrency, self._work, self._commit)
+            to_ask = takewhile(lambda _: not self.why_stopped, problems)
+            window = _WINDOW_PER_SLOT * self.settings.concurrency
+            async with aclosing(in_window(to_ask, window, self._work)) as answered:
+                async for problem, result in answered:
+                    if not self.why_stopped:
+                        self._commit(problem, result)
 
     def _read_store(self) -> None:
         broken: list[BrokenLine] = []
@@ -97,7 +104,7 @@ class TeacherRun:
             done.add(trace.sample_idx)
         return [index for index in range(self.settings.num_samples) if index not in done]
 
-    async def _work(self, _index: int, problem: Problem) -> list[TeacherTrace] | Fault:
+    async def _work(self, problem: Problem) -> list[TeacherTrace] | Fault:
         messages = self.agent.messages(problem)
         missing = self._missing(problem, messages)
         if not missing:
@@ -139,7 +146,7 @@ class TeacherRun:
             **scored,
         )
 
-    def _commit(self, _index: int, problem: Problem, result: list[TeacherTrace] | Fault) -> bool:
+    def _commit(self, problem: Problem, result: list[TeacherTrace] | Fault) -> None:
         if self._bar is not None:
             self._bar.update()
         if isinstance(result, Fault):
@@ -148,13 +155,12 @@ class TeacherRun:
             note(f"no traces written for {self.open[-1]}")
             if self._open_in_a_row == GIVE_UP:
                 self.why_stopped = f" The run stopped after {GIVE_UP} such problems in a row: {_UNAVAILABLE}"
-            return not self.why_stopped
+            return
         self._open_in_a_row = 0
         for trace in result:
             self.store.append(trace)
             self.statistics.add(trace)
             self.written += 1
-        return True
 
 
 def _text(problem: Problem, name: str) -> str:

@@ -76,7 +76,7 @@ _LEARNER = ["--learn", "--prompts", "--endpoint", "--model", "--run", *_ENDPOINT
 _GENERATOR = ["--dataset", "--max-problems", "--rollouts", "--gate", *_LEARNER]
 _SHORT = {
     **dict.fromkeys(("generator1", "generator2", "generator3"), _GENERATOR),
-    "critic": ["--generators", "--follow", *_LEARNER],
+    "critic": ["--generators", *_LEARNER],
     "improve": [
         *("--dataset", "--test", "--max-problems", "--rollouts", "--prompts", "--dry-run", "--run"),
         *("--endpoint", "--model", *_ENDPOINT),

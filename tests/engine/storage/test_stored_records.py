@@ -8,7 +8,7 @@ import pytest
 from engine.errors import InputError
 from engine.records import Fusion, Outcome, Rollout, RolloutGroup
 from engine.storage.rollout_store import RolloutStore, read
-from engine.storage.stored_records import StepNumbers, StoredFusions, StoredGroups
+from engine.storage.stored_records import StoredFusions, StoredGroups, numbered
 
 
 def group(problem_id="p1", answer="1", outcome=Outcome.OK):
@@ -51,9 +51,9 @@ def test_groups_are_in_problem_order_in_whatever_order_they_were_completed(tmp_p
     assert [stored.step(key) for key in stored] == [None, None, 2, 3, 4]
 
 
-def test_a_group_keeps_its_number_while_the_file_grows():
-    numbers = StepNumbers()
-    assert [numbers.number(step) for step in (None, None, 4, 2, None, 4)] == [0, 1, 4, 2, 3, 5]
+def test_each_group_has_a_number_of_its_own_which_is_its_step_where_it_can_be():
+    steps = (None, None, 1, 2, 4, 4, 7)
+    assert [number for number, _ in numbered(steps, lambda step: step)] == [0, 1, 2, 3, 4, 5, 7]
 
 
 def test_thousands_of_stored_groups_take_little_memory(tmp_path, recorded):

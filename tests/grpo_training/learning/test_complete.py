@@ -66,10 +66,10 @@ def test_generators_and_critic_start_no_server_for_a_complete_run(local, capsys)
     assert local(generator1, "--dataset", "quickstart", "--max-problems", 14)[0] == 1  # two are left
 
 
-def test_a_following_critic_of_complete_generators_starts_no_server(local, capsys):
+def test_a_critic_of_complete_generators_that_go_on_starts_a_server_again(local, capsys):
     for command, seed in ((generator1, 0), (generator2, 1)):
         local(command, *PROBLEMS, "--seed", seed)
-    flags = ("--generators", "1,2", "--follow")
+    flags = ("--generators", "1,2")
     assert local(critic, *flags)[0] == 1
     assert local(critic, *flags) == (0, 0)
     local(generator2, "--dataset", "quickstart", "--max-problems", 13, "--seed", 1)

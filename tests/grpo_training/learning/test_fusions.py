@@ -13,7 +13,6 @@ from engine.tasks.registry import task_named
 from grpo_training.agents.chat import ReadReply
 from grpo_training.learning.critic import Critic
 from grpo_training.learning.experience_choice import DrawnExperiences
-from grpo_training.learning.run import Connections
 from grpo_training.learning.scored_groups import Step, rollout_from
 from grpo_training.learning.settings import CriticSettings
 from tests.support.scripted_client import ScriptedClient
@@ -62,8 +61,14 @@ async def fuse(group, *replies, opinion=None):
     critic = object.__new__(Critic)  # without files
     critic.settings = CriticSettings()
     scorer = SimpleNamespace(evaluator=evaluator, score=score)
-    critic.open(Connections(manager, ScriptedClient(*replies), scorer), None)
-    return await critic._fuse(Step(0, APPLES), "generator_1", group, DrawnExperiences((), "v"), "A")
+    critic.open(ScriptedClient(*replies), manager, scorer, None)
+    critic._fused = critic._merged = 0
+    step = Step(0, APPLES, inputs={"generator_1": group})
+    drawn = DrawnExperiences((), "v")
+    [answer] = answers = await critic.ask(step, drawn)
+    scored = await score(MATH, APPLES, answer.candidate, answer.baseline)
+    [fusion] = critic.group(step, drawn, answers, [scored]).new_records
+    return fusion
 
 
 async def test_inputs_count_as_they_were_stored():

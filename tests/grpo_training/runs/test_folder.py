@@ -13,7 +13,7 @@ from engine.tasks import registry
 from grpo_training import critic, generator1, generator2, generator3
 from grpo_training.evaluate import __main__ as evaluate
 from grpo_training.export import __main__ as export
-from grpo_training.learning.settings import CriticSettings, GeneratorSettings
+from grpo_training.learning.settings import GeneratorSettings
 from grpo_training.runs import folder as run_folders
 from grpo_training.runs import settings as run_settings
 from grpo_training.show import __main__ as show
@@ -331,25 +331,3 @@ def test_an_evaluation_of_a_run_has_its_library_and_its_task(folder):
     assert figures != json.loads((folder / "plain.json").read_text())
     with pytest.raises(InputError, match="--run and --experiences exclude each other"):
         evaluate.main([*asked, "--run", "second", "--experiences", "x.json"])
-
-
-@pytest.mark.parametrize("flags", [["--run", "mails"], []])
-def test_a_following_critic_waits_for_a_run_that_has_not_begun(flags, folder, capsys):
-    settings = CriticSettings.model_validate({"follow": True, "run": flags[1] if flags else None})
-    paused = []
-
-    def begin(seconds):
-        paused.append(seconds)
-        cache = folder / "runs/mails/cache"
-        cache.mkdir(parents=True, exist_ok=True)
-        (cache / "generator_1_rollouts.jsonl").touch()  # of a generator that has not written its manifest
-        if len(paused) == 3:
-            manifest = {"run": "x", "finished": False, "configuration": {"settings": {}, "facts": {}}}
-            (cache / "generator_1_run.json").write_text(json.dumps(manifest))
-
-    run_folders.wait_for_run(settings, begin)
-    run_folders.wait_for_run(settings, begin)
-    assert len(paused) == 3
-    said = f"Waiting for a run in {folder / 'runs'}: start a generator" + (" with --run mails" if flags else "")
-    assert capsys.readouterr().out.splitlines() == [said]
-    assert run_folders.in_found_run(settings).cache_dir == folder / "runs/mails/cache"

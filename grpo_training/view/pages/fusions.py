@@ -18,10 +18,10 @@ _MAX_LISTED = 2000
 def build(store: Store, request: Request) -> View:
     """The fusions of a critic's run."""
     run = store.run(request.params["run"], "critic")
-    index = store.index(run).update(request.budget_s)
+    index = store.index(run).update()
     generators = {other.name: other for other in store.beside(run, "generator")}
     for generator in generators.values():
-        store.index(generator).update(request.budget_s)
+        store.index(generator).update()
     rows = index.current()
     added = [row.added for row in rows if row.added is not None]
     return {
@@ -33,7 +33,6 @@ def build(store: Store, request: Request) -> View:
         "structural": sum(row.merged == "structural" for row in rows),
         "used": fusion_figures(index),
         "broken": len(index.broken),
-        "progress": index.progress(),
     }
 
 

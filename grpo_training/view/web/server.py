@@ -24,9 +24,6 @@ from grpo_training.view.web.page import Page, Request
 from grpo_training.view.web.rendering import render, render_alone
 from grpo_training.view.web.security import SecureHeaders
 
-_READING_S = 0.3
-"""How long a request may read files; the page says how far it is, and asks again."""
-
 _COMPRESSED = Middleware(GZipMiddleware, minimum_size=4096, compresslevel=1)
 _HOSTS = ["localhost", "127.0.0.1"]
 """A page of another site whose name was pointed at this machine (DNS rebinding) sees nothing."""
@@ -43,7 +40,7 @@ def application(store: Store) -> Starlette:
         def answer(request: HTTPRequest) -> Response:
             if request.headers.get("if-none-match") == tag():
                 return Response(status_code=304, headers={"etag": tag()})
-            wanted = Request(request.path_params, budget_s=_READING_S)
+            wanted = Request(request.path_params)
             html = render(page, page.build(store, wanted), wanted)
             return HTMLResponse(html, headers={"etag": tag(), "cache-control": "no-cache"})
 

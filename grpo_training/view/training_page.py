@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from engine.errors import InputError, MissingInputError
 from engine.storage.append_log import replace_file
-from grpo_training.view.pages.training import METRICS, PAGE, training_view
+from grpo_training.view.pages.training import PAGE, training_view
 from grpo_training.view.web.one_file import in_one_file
 from grpo_training.view.web.page import Request
 from grpo_training.view.web.rendering import render
@@ -23,20 +22,10 @@ def write_page(run_dir: Path) -> Path:
 
     Returns:
         the path of the page.
-
-    Raises:
-        MissingInputError: the folder has no metrics.
-        InputError: the file has no line of metrics.
     """
-    path = run_dir / METRICS
-    if not path.exists():
-        raise MissingInputError(f"No metrics in {run_dir}", fix="Pass the run directory of a training.")
-    view = training_view(run_dir)
-    if not view["stages"]:
-        raise InputError(f"{path} has no line of metrics", why="The training stopped before its first step.")
     request = Request({"run": run_dir.name}, live=False)
     address = PAGE.path_of(request.params)
-    context = {"run": None, "state": "", "training": view}
+    context = {"run": None, "state": "", "training": training_view(run_dir)}
     html = render(PAGE, context, request, alone=True)
     replace_file(run_dir / REPORT, in_one_file([(PAGE, address, html)])[0].encode())
     return run_dir / REPORT

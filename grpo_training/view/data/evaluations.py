@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import msgspec
 
 from engine.errors import InputError
+from engine.statistics.paired import Estimate
 
 SAMPLES = ".samples.jsonl"
 """The end of the name of the file of samples, which is beside that of the figures."""
@@ -16,15 +17,6 @@ _MAX_BYTES = 64 << 20
 
 _Number = Annotated[float, msgspec.Meta(gt=-1e12, lt=1e12)]
 _Count = Annotated[int, msgspec.Meta(ge=0, lt=10**12)]
-
-
-class Measured(msgspec.Struct, frozen=True):
-    """An estimate of the file: a share or a difference of shares, with its 95 % interval."""
-
-    value: _Number
-    low: _Number | None = None
-    high: _Number | None = None
-    clusters: _Count = 0
 
 
 class Usage(msgspec.Struct, frozen=True):
@@ -48,9 +40,9 @@ class Side(msgspec.Struct, frozen=True):
     model: str = ""
     num_tasks: _Count = 0
     num_samples_per_task: _Count = 0
-    mean_at_n: Measured | None = None
-    pass_at_k_estimates: dict[str, Measured] = {}
-    a_a_difference: Measured | None = None
+    mean_at_n: Estimate | None = None
+    pass_at_k_estimates: dict[str, Estimate] = {}
+    a_a_difference: Estimate | None = None
     truncated: _Number | None = None
     unreadable: _Number | None = None
     outcomes: dict[str, _Count] = {}
@@ -67,10 +59,10 @@ class Report(Side, frozen=True):
     timestamp: str = ""
     settings: dict[str, Any] = {}
     base: Side | None = None
-    difference_to_base: dict[str, dict[str, Measured]] = {}
+    difference_to_base: dict[str, dict[str, Estimate]] = {}
 
     @property
-    def difference(self) -> Measured | None:
+    def difference(self) -> Estimate | None:
         """The difference of the shares of right samples; None without a base."""
         return self.difference_to_base.get("sampled", {}).get("1")
 

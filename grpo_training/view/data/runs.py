@@ -29,8 +29,6 @@ LANDING: Mapping[Kind, str] = {"generator": "overview", "critic": "fusions", "tr
 """The page that a run's name links to, by its kind."""
 _DEPTH = 4
 _RESCAN_S = 2.0
-_SCAN_SHARE = 20
-"""The folders are searched again after twenty times as long as it took."""
 _TAU = 0.05
 """For runs without stored settings."""
 
@@ -169,8 +167,7 @@ class Store:
         return (*map(file_stamp, files), *libraries, *writers)
 
     def _scan(self) -> None:
-        started = time.monotonic()
-        if started < self._next_scan:
+        if time.monotonic() < self._next_scan:
             return
         taken: set[str] = set()
         runs: dict[str, Run] = {}
@@ -190,8 +187,7 @@ class Store:
                 name = _new_id(f"{path.parent.name}-{figures.stem}", taken)
                 evaluations[name] = Evaluation(name, figures.stem, figures)
         self._runs, self._libraries, self._evaluations = runs, libraries, evaluations
-        ended = time.monotonic()
-        self._next_scan = ended + max(_RESCAN_S, _SCAN_SHARE * (ended - started))
+        self._next_scan = time.monotonic() + _RESCAN_S
 
 
 def _with_id(known: Mapping[str, ValueT], name: str) -> ValueT:

@@ -9,6 +9,7 @@ from importlib.resources import files
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
+from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request as HTTPRequest
@@ -22,8 +23,20 @@ from grpo_training.view.data.runs import Store
 from grpo_training.view.pages.registry import PAGES
 from grpo_training.view.web.page import Page, Request
 from grpo_training.view.web.rendering import render, render_alone
-from grpo_training.view.web.security import SecureHeaders
 
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
+)
+"""No inline script or style, nothing from another origin: every text on the pages is a model's."""
+_HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "x-frame-options": "DENY",
+}
 _COMPRESSED = Middleware(GZipMiddleware, minimum_size=4096, compresslevel=1)
 _HOSTS = ["localhost", "127.0.0.1"]
 """A page of another site whose name was pointed at this machine (DNS rebinding) sees nothing."""
@@ -48,11 +61,18 @@ def application(store: Store) -> Starlette:
 
     pages = [Route(f"/{page.path}", endpoint(page)) for page in PAGES]
     assets = Mount("/assets", StaticFiles(directory=str(files("grpo_training.view") / "assets")))
+    headers, hosts = Middleware(BaseHTTPMiddleware, _with_headers), Middleware(TrustedHostMiddleware, _HOSTS)
     return Starlette(
         routes=[Route("/", endpoint(PAGES[0])), assets, *pages],
-        middleware=[Middleware(SecureHeaders), Middleware(TrustedHostMiddleware, allowed_hosts=_HOSTS), _COMPRESSED],
+        middleware=[headers, hosts, _COMPRESSED],
         exception_handlers={404: _not_found, ScaffoldError: _failed},
     )
+
+
+async def _with_headers(request: HTTPRequest, answer: RequestResponseEndpoint) -> Response:
+    response = await answer(request)
+    response.headers.update(_HEADERS)
+    return response
 
 
 def _not_found(request: HTTPRequest, error: Exception) -> Response:

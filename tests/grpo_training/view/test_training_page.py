@@ -7,7 +7,6 @@ from html.parser import HTMLParser
 
 import pytest
 
-from engine.errors import InputError, MissingInputError
 from grpo_training.view.pages.training import charts_of, samples_over_time, training_view
 from grpo_training.view.series import matching, shown, stages, thinned
 from grpo_training.view.training_page import write_page
@@ -173,12 +172,8 @@ def test_completions_of_a_problem_are_shown_over_time():
     assert one.samples[-1].reward == "10"
 
 
-def test_a_folder_without_metrics_is_refused(tmp_path):
-    with pytest.raises(MissingInputError, match="No metrics"):
-        write_page(tmp_path)
+def test_a_training_without_a_line_of_metrics_has_no_curves(tmp_path):
     (tmp_path / "metrics.jsonl").write_text("{torn")
-    with pytest.raises(InputError, match="no line of metrics"):
-        write_page(tmp_path)
     assert view_of(tmp_path).charts == {}  # the page of a training that has just begun
 
 

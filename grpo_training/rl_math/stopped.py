@@ -11,20 +11,13 @@ class TrainingStoppedError(ScaffoldError, FloatingPointError):
     exit_code = 3
 
     @classmethod
-    def of(cls, what: str, computed_from: str, damaged_weight: str | None) -> TrainingStoppedError:
+    def of(cls, what: str, computed_from: str) -> TrainingStoppedError:
         """The error of a step.
 
         Args:
             what: the loss or gradient, and the step.
             computed_from: names the rows.
-            damaged_weight: the name of a weight that is not finite: then neither rows nor settings are to blame.
         """
-        if damaged_weight is not None:
-            return cls(
-                f"{what} is not finite, as weights of the model are not",
-                why=f"{damaged_weight} has values that are NaN or infinite.",
-                fix="Download the model again; after a resume, remove the last checkpoint.",
-            )
         return cls(
             f"{what} is not finite",
             why=f"It was computed from {computed_from}. No checkpoint has this step.",

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from peft import LoraConfig, get_peft_model, get_peft_model_state_dict, prepare_model_for_kbit_training
+from accelerate import PartialState
+from peft import LoraConfig, get_peft_model, prepare_model_for_kbit_training, set_peft_model_state_dict
 from peft.utils import SAFETENSORS_WEIGHTS_NAME
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from transformers import BitsAndBytesConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils.logging import disable_progress_bar
 
@@ -90,7 +90,8 @@ def load_base_model(config: GRPOTrainingConfig) -> PreTrainedModel:
     """
     options: dict[str, Any] = {"dtype": torch.bfloat16 if uses_bf16(config) and config.use_peft else torch.float32}
     if config.quantised is not None:
-        options["device_map"] = {"": _device()}
+        device = PartialState(cpu=not torch.accelerator.is_available()).device  # of this process
+        options["device_map"] = {"": device}
         options["quantization_config"] = BitsAndBytesConfig(  # in 4 bits as in QLoRA (Dettmers et al. 2023)
             **{config.quantised: True},
             bnb_4bit_quant_type="nf4",
@@ -106,14 +107,6 @@ def load_base_model(config: GRPOTrainingConfig) -> PreTrainedModel:
             f"The model {config.model_name_or_path} needs a package that is not installed", why=first_line(error)
         ) from error
     return model
-
-
-def _device() -> torch.device:
-    """The device of this process."""
-    kind = torch.accelerator.current_accelerator()
-    if kind is None or not torch.accelerator.is_available():
-        return torch.device("cpu")
-    return torch.device(kind.type, torch.accelerator.current_device_index())
 
 
 def disable_dropout(model: torch.nn.Module) -> None:
@@ -136,43 +129,20 @@ def trained_weights(model: PreTrainedModel) -> dict[str, torch.Tensor]:
     return {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
 
 
-def save_weights(model: PreTrainedModel, folder: Path) -> None:
-    """Write the trained weights into ``folder``: a PEFT adapter, or the whole model where there is none."""
-    if not has_adapter(model):
-        model.save_pretrained(folder)
-        return
-    # As save_pretrained of PEFT, without its model card: filling in that template takes as long as a small step.
-    replace(model.peft_config["default"], inference_mode=True).save_pretrained(folder)
-    adapter = get_peft_model_state_dict(model)
-    save_file(adapter, folder / SAFETENSORS_WEIGHTS_NAME, metadata={"format": "pt"})
-
-
 def load_weights(model: PreTrainedModel, folder: Path) -> None:
-    """Load into ``model`` what :func:`save_weights` wrote.
+    """Load into ``model`` what its ``save_pretrained`` wrote: a PEFT adapter, or the whole model where there is none.
 
     Raises:
         InputError: they are missing, cannot be read, or belong to another model or LoRA.
     """
-    is_adapter = has_adapter(model)
     try:
-        whole = None if is_adapter else load_complete(folder, dtype=torch.float32)
-        stored = load_file(folder / SAFETENSORS_WEIGHTS_NAME) if whole is None else whole.state_dict()
+        if has_adapter(model):
+            set_peft_model_state_dict(model, load_file(folder / SAFETENSORS_WEIGHTS_NAME))
+        else:
+            model.load_state_dict(load_complete(folder, dtype=torch.float32).state_dict())
     except (OSError, RuntimeError, ValueError, SafetensorError) as error:
         raise InputError(
             f"The weights in {folder} cannot be read",
             why=first_line(error),
             fix="Remove that folder to resume from the checkpoint before it, or start over with --fresh.",
         ) from error
-    expected = model.state_dict(keep_vars=True)
-    if is_adapter:  # its weights by their names in the file
-        expected = get_peft_model_state_dict(model, state_dict=expected)
-    for name in sorted(expected.keys() | stored.keys()) if is_adapter else expected:
-        if name not in expected or name not in stored or expected[name].shape != stored[name].shape:
-            raise InputError(
-                f"The weights in {folder} belong to another model or LoRA",
-                why=f"{name} is missing, or has another shape.",
-                fix="Use the model and the LoRA settings that they were trained with, or start over with --fresh.",
-            )
-    with torch.no_grad():
-        for name, tensor in expected.items():
-            tensor.copy_(stored[name])

@@ -175,14 +175,6 @@ def _one_sequence(backbone: Any, ids_BT: Tensor, attention_mask_BT: Tensor, star
     return sequence if is_flex or is_less(backbone, len(sequence.ids_S), *ids_BT.shape) else None
 
 
-def not_finite_weight(model: nn.Module) -> str | None:
-    """The name of a weight that is not finite; None if there is none."""
-    for name, weight in model.named_parameters():
-        if weight.is_floating_point() and not bool(weight.detach().isfinite().all()):
-            return str(name)
-    return None
-
-
 def check_logits(model: PreTrainedModel) -> None:
     """Compare the logits as :func:`completion_logps` computes them with those of ``forward``, on four tokens.
 
@@ -200,9 +192,10 @@ def check_logits(model: PreTrainedModel) -> None:
         ours = head.logits(head.backbone(input_ids=ids, use_cache=False).last_hidden_state)
     difference, size = float((direct - ours).abs().max()), float(direct.abs().max())
     if not math.isfinite(size):
+        damaged = [name for name, weight in model.named_parameters() if not bool(weight.isfinite().all())]
         raise InputError(
             "The model's logits are not finite",
-            why=f"Weight with values that are NaN or infinite: {not_finite_weight(model) or 'none'}.",
+            why=f"Weights with values that are NaN or infinite: {', '.join(damaged[:3]) or 'none'}.",
             fix="Check or download the files of the model again; where no weight is named, disable bf16.",
         )
     if not difference <= 0.01 * size:

@@ -16,7 +16,7 @@ from transformers import PreTrainedModel
 
 from engine.errors import InputError, first_line
 from grpo_training.train.folders import remove_folder, write_folder
-from grpo_training.train.models.loading import load_weights, save_weights
+from grpo_training.train.models.loading import load_weights
 from grpo_training.train.offline.training import Training, score_reference
 
 _PREFIX, _TENSORS = "checkpoint-", "training.pt"
@@ -75,7 +75,7 @@ def save_checkpoint(run_dir: Path, model: PreTrainedModel, step: int, tensors: M
     """
 
     def write(folder: Path) -> None:
-        save_weights(model, folder)
+        model.save_pretrained(folder)
         torch.save(dict(tensors), folder / _TENSORS)
 
     write_folder(run_dir / f"{_PREFIX}{step}", write)

@@ -38,7 +38,6 @@ from grpo_training.train.data.training_data import TrainingData
 from grpo_training.train.folders import repair_folders
 from grpo_training.train.models.export import ADAPTER, MERGED, TrainingResult, export_model
 from grpo_training.train.models.loading import has_adapter
-from grpo_training.train.objective.logprobs import not_finite_weight
 from grpo_training.train.offline.checkpoints import restore, save
 from grpo_training.train.offline.objective import objective
 from grpo_training.train.offline.plan import learning_rate
@@ -158,7 +157,7 @@ def optimizer_steps(
         if step_rows.micro_batches:
             grad_norm = float(accelerator.clip_grad_norm_(weights, config.max_grad_norm))
         if not math.isfinite(grad_norm):
-            raise _not_finite(training, f"The gradient of step {index + 1}", step_rows.micro_batches)
+            raise _not_finite(f"The gradient of step {index + 1}", step_rows.micro_batches)
         optimizer.step()
         if config.adaptive_kl and "kl" in metrics:
             training.kl.update(metrics["kl"])
@@ -187,7 +186,7 @@ def _backward(training: Training, step_rows: StepRows, index: int) -> dict[str, 
             loss, figures = objective(training, step_rows, micro_batch)
             values = {name: float(torch.as_tensor(value).detach()) for name, value in {"loss": loss, **figures}.items()}
             if not math.isfinite(values["loss"]):
-                raise _not_finite(training, f"The loss of step {index + 1}", [micro_batch])
+                raise _not_finite(f"The loss of step {index + 1}", [micro_batch])
             accelerator.backward(loss * (accelerator.num_processes if counts else 0))
             del loss, figures
             return_free_memory(accelerator.device)
@@ -196,10 +195,10 @@ def _backward(training: Training, step_rows: StepRows, index: int) -> dict[str, 
     return shares
 
 
-def _not_finite(training: Training, what: str, micro_batches: Sequence[MicroBatch]) -> TrainingStoppedError:
+def _not_finite(what: str, micro_batches: Sequence[MicroBatch]) -> TrainingStoppedError:
     """The error of a loss or a gradient that is not finite."""
     groups = ", ".join(dict.fromkeys(row.group_id for micro_batch in micro_batches for row in micro_batch.rows))
-    return TrainingStoppedError.of(what, f"the groups {groups[:200]}", not_finite_weight(training.policy))
+    return TrainingStoppedError.of(what, f"the groups {groups[:200]}")
 
 
 def _sum_over_processes(shares: Mapping[str, float]) -> dict[str, float]:

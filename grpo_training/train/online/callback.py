@@ -60,7 +60,7 @@ class RunCallback(TrainerCallback):  # type: ignore[misc]
         largest = get_total_norm(gradients, norm_type=math.inf)  # one transfer from the device for all weights
         if not math.isfinite(float(largest)):
             names = ", ".join(dict.fromkeys(scored.problem.id for scored in self.reward.latest))
-            raise TrainingStoppedError.of(f"The gradient of step {state.global_step + 1}", names[:200], None)
+            raise TrainingStoppedError.of(f"The gradient of step {state.global_step + 1}", names[:200])
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Write samples of the first step, and stop if a stop was requested."""

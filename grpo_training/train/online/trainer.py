@@ -25,7 +25,7 @@ from grpo_training.train.data.batches import collate
 from grpo_training.train.data.rows import own_successes, teacher_rows
 from grpo_training.train.data.samples import Sample
 from grpo_training.train.folders import none_if_failed
-from grpo_training.train.objective.logprobs import LogProbModel, can_pack, completion_logps, not_finite_weight
+from grpo_training.train.objective.logprobs import LogProbModel, can_pack, completion_logps
 from grpo_training.train.online.rewards import TrlReward
 
 
@@ -94,7 +94,7 @@ class GRPOWithImitationTrainer(GRPOTrainer):  # type: ignore[misc]
         if not math.isfinite(loss.item()):
             names = ", ".join(dict.fromkeys(scored.problem.id for scored in self._reward.latest))
             step = f"The loss of step {self.state.global_step + 1}"
-            raise TrainingStoppedError.of(step, f"completions for {names[:200]}", not_finite_weight(self.model))
+            raise TrainingStoppedError.of(step, f"completions for {names[:200]}")
         metrics = self._metrics["train"]
         for name, value in figures.items():
             metrics[name].append(value * micro_batches)  # TRL logs the mean over them; these are shares of a sum

@@ -572,24 +572,6 @@ def test_a_model_with_weights_that_are_not_finite_is_named_as_the_cause(model, t
     assert "download the files" in raised.value.fix
 
 
-def test_weights_that_are_not_finite_during_a_training_are_named_as_the_cause(model, tmp_path, monkeypatch):
-    """Neither the rows nor the learning rate of the step are to blame."""
-    real_rows = loop.rows_of
-
-    def rows_of(training, index):
-        if index == 2:
-            next(training.model.parameters()).data.view(-1)[0:] = float("nan")
-        return real_rows(training, index)
-
-    monkeypatch.setattr(loop, "rows_of", rows_of)
-    with pytest.raises(
-        TrainingStoppedError, match="The loss of step 3 is not finite, as weights of the model"
-    ) as raised:
-        train(settings(model), good_and_bad(), tmp_path / "run")
-    assert "embed_tokens" in raised.value.why
-    assert "learning_rate" not in raised.value.fix
-
-
 @pytest.mark.parametrize("where", ["loss", "gradient"])
 def test_a_step_that_is_not_finite_stops_with_its_rows_and_leaves_the_weights(model, tmp_path, monkeypatch, where):
     groups = good_and_bad()

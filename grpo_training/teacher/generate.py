@@ -11,16 +11,19 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from engine.abilities import PreparesData
+from engine.abilities import ChecksItself, PreparesData
 from engine.api_manager import ApiManager
+from engine.contract.checks import failed, passed, warned
 from engine.datasets import load_problems
-from engine.errors import ConfigurationError, IncompleteRunError, InputError
+from engine.errors import ConfigurationError, IncompleteRunError, InputError, ScaffoldError
 from engine.llm.budget import Counters
+from engine.llm.client import LLMClient
 from engine.llm.limits import ConcurrencyRule
-from engine.records import Problem
+from engine.llm.retry import RetryPolicy
+from engine.records import Fault, Problem
 from engine.storage.rollout_store import RolloutStore
 from engine.task import Task
-from engine.tasks.registry import task_named
+from engine.tasks.registry import known_tasks, task_named
 from grpo_training.agents.generator import prompt_hash
 from grpo_training.agents.teacher import ROLE, TeacherAgent
 from grpo_training.cli.check_report import CheckReport
@@ -28,17 +31,19 @@ from grpo_training.cli.entry import run_async
 from grpo_training.runs.run import Run
 from grpo_training.serve.endpoints import open_client
 from grpo_training.serve.local_server import local_server
-from grpo_training.teacher.connection import ask_for_solution
 from grpo_training.teacher.run import TeacherRun
 from grpo_training.teacher.settings import TeacherSettings
-from grpo_training.teacher.traces import table
+from grpo_training.teacher.traces import READABLE, table
+from grpo_training.teacher.verdicts import scored_fields
+
+_MODEL_FIX = "Check the model's name and the prompt style (--prompts). A stronger teacher writes better traces."
 
 
 def run(settings: TeacherSettings) -> int:
     """Generate traces, or with ``--test-connection`` ask one small problem. Returns the exit code."""
     with _teacher_endpoint(settings) as manager:
         if settings.test_connection:
-            return _test_connection(manager, settings)
+            return asyncio.run(_test_connection(manager, settings))
         return run_async(generate(settings, manager))
 
 
@@ -57,11 +62,42 @@ def _teacher_endpoint(settings: TeacherSettings) -> Iterator[ApiManager]:
         yield manager.with_fields({"max_concurrency": most, **({"extra_body": body} if body else {})})
 
 
-def _test_connection(manager: ApiManager, settings: TeacherSettings) -> int:
-    """Ask the teacher and print the results. Returns 2 if traces could not be generated this way."""
+async def _test_connection(manager: ApiManager, settings: TeacherSettings) -> int:
+    """Ask the teacher an example problem, and print what came back. Nothing is stored.
+
+    Returns:
+        2 if traces could not be generated this way.
+
+    Raises:
+        ScaffoldError: there is no answer, or it could not be scored.
+    """
+    task = next(task for task in known_tasks() if isinstance(task, ChecksItself))
+    problem = task.example.problem
+    async with LLMClient(manager, retry=RetryPolicy(attempts=2, total_s=30.0)) as client:
+        [answer] = await TeacherAgent(client, task, settings.sampling, settings.prompts).answer(problem, [0])
+    completion, candidate = answer.reply.completion, answer.candidate
+    if completion is None or candidate is None:
+        url, fault = manager.endpoint(ROLE).shown_url, answer.reply.fault
+        raise IncompleteRunError(
+            f"{ROLE}: no answer from {url}",
+            why=fault.message if fault else "",
+            fix=f"Start the server at {url} (vllm serve MODEL --port ...), or change base_url of the role.",
+        )
     report = CheckReport(sys.stdout)
-    for result in asyncio.run(ask_for_solution(manager, ROLE, settings.prompts, settings.max_tokens)):
-        report.add(result)
+    report.add(passed(f"{ROLE}: {completion.model} answered in {completion.latency_s:.1f} s"))
+    if answer.thinking:
+        report.add(passed(f"thinking extracted ({len(answer.thinking)} characters)"))
+    else:
+        report.add(warned("the reply holds no thinking", "Pass --enable-thinking, if the model has such a switch."))
+    scored = scored_fields(task, problem, candidate)
+    if isinstance(scored, Fault):
+        raise ScaffoldError("The reply could not be scored", why=scored.message)
+    if scored["status"] != READABLE:
+        report.add(failed(f"the reply cannot be read: {scored['status']}", _MODEL_FIX))
+    elif scored["verdict"].all_passed:
+        report.add(passed("it is right"))
+    else:
+        report.add(warned("it is wrong, although the problem is very small", _MODEL_FIX))
     return ConfigurationError.exit_code if report.failures else 0
 
 

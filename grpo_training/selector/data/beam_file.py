@@ -6,26 +6,57 @@ query are ignored. Everything else is read strictly, and the first wrong entry i
 
 from __future__ import annotations
 
-import contextlib
 import json
-import math
 import random
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
 import torch
+from pydantic import BaseModel, Field, Strict, ValidationError
 
 from engine.errors import InputError, MissingInputError
 from grpo_training.selector.data.groups import ScoredSequence, ShotGroup
 
-POOL_KEYS = ("candidate_pool_ids", "candidate_pool_indices")
-_QUERY = re.compile(r"-?[0-9]{1,4000}")
-Entry = tuple[int, list[ScoredSequence], tuple[int, ...] | None]
-"""A query with its sequences and its pool, if it has one."""
 _UNSCORED = ("fallback", "error")
 """Values of ``vqa_eval_mode`` whose score is not that of the official metric."""
+_Id = Annotated[int, Strict()]
+_Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
+
+
+class _Entry(BaseModel):
+    """What both files have of a query."""
+
+    candidate_pool_ids: list[_Id] | None = None
+
+
+class _Beams(_Entry):
+    """A query of a beam file."""
+
+    id_list: list[list[_Id]]
+    score_list: list[_Number]
+
+
+class _Candidate(BaseModel):
+    """A candidate of a reward file."""
+
+    pointer: list[_Id]
+    pointer_global: list[_Id] | None = None
+    vqa_correct: bool | _Number | None = None
+    vqa_acc_score: _Number | None = None
+    vqa_eval_mode: str | None = None
+    eval_failed: bool = False
+
+
+class _Measured(_Entry):
+    """A query of a reward file."""
+
+    pointer_candidates: list[_Candidate]
+
+
+_EntryT = TypeVar("_EntryT", bound=_Entry)
+_Query = tuple[int, list[ScoredSequence], list[int] | None]
+"""A query with its sequences and its pool, if it has one."""
 
 
 def load_groups(path: Path, *, beam_size: int | None = None, pool_size: int = 64) -> list[ShotGroup]:
@@ -41,7 +72,7 @@ def load_groups(path: Path, *, beam_size: int | None = None, pool_size: int = 64
         InputError: an entry is wrong; the message names it.
     """
     data = read_object(path)
-    if any("pointer_candidates" in entry for _, entry in _queries(data, str(path))):
+    if any(isinstance(entry, dict) and "pointer_candidates" in entry for entry in data.values()):
         return groups_of_rewards(data, str(path), pool_size=pool_size)
     return groups_of_beams(data, str(path), beam_size=beam_size, pool_size=pool_size)
 
@@ -91,20 +122,17 @@ def groups_of_beams(
         beam_size: beams of a query that are used, the first ones; None: all.
         pool_size: size of a pool that is filled.
     """
-    entries: list[Entry] = []
-    for query, entry in _queries(data, source):
-        where = f"{source}, query {query}"
-        beams, scores = _list(entry, "id_list", where), _list(entry, "score_list", where)
-        if len(beams) != len(scores):
-            raise InputError(f"{where}: {len(beams)} entries in id_list, {len(scores)} in score_list")
-        pool, sequences = _pool_of(entry, where), []
-        for number, (raw, score) in enumerate(zip(beams, scores, strict=True), 1):
-            ids = _ids(raw, f"{where}, beam {number}")
+    queries: list[_Query] = []
+    for query, where, entry in _entries(_Beams, data, source):
+        if len(entry.id_list) != len(entry.score_list):
+            raise InputError(f"{where}: {len(entry.id_list)} entries in id_list, {len(entry.score_list)} in score_list")
+        sequences = []
+        for number, (ids, score) in enumerate(zip(entry.id_list, entry.score_list, strict=True), 1):
             if not ids or ids[-1] != query:
-                raise InputError(f"{where}, beam {number}: the last id must be the query's own, got {list(ids)}")
-            sequences.append(ScoredSequence(ids[:-1], _number(score, f"{where}, score {number}")))
-        entries.append((query, sequences[:beam_size], pool))
-    return _with_pools(entries, pool_size)
+                raise InputError(f"{where}, beam {number}: the last id must be the query's own, got {ids}")
+            sequences.append(ScoredSequence(tuple(ids[:-1]), score))
+        queries.append((query, sequences[:beam_size], entry.candidate_pool_ids))
+    return _with_pools(queries, pool_size)
 
 
 def groups_of_rewards(data: Mapping[str, Any], source: str, *, pool_size: int = 64) -> list[ShotGroup]:
@@ -114,96 +142,77 @@ def groups_of_rewards(data: Mapping[str, Any], source: str, *, pool_size: int = 
     ``pointer_global`` is there too), and ``vqa_correct`` and ``vqa_acc_score``, whose sum is the reward. Candidates
     whose scoring failed are left out.
     """
-    entries: list[Entry] = []
-    for query, entry in _queries(data, source):
-        where = f"{source}, query {query}"
-        pool = _pool_of(entry, where)
+    queries: list[_Query] = []
+    for query, where, entry in _entries(_Measured, data, source):
         sequences = []
-        for number, candidate in enumerate(_list(entry, "pointer_candidates", where), 1):
+        for number, candidate in enumerate(entry.pointer_candidates, 1):
             at = f"{where}, candidate {number}"
-            if not isinstance(candidate, dict):
-                raise InputError(f"{at}: expected an object")
-            shots = _shots_of(candidate, pool, at)
+            shots = _shots_of(candidate, entry.candidate_pool_ids, at)
             if query in shots:
                 raise InputError(f"{at}: the query is a shot of itself")
-            if candidate.get("eval_failed") or candidate.get("vqa_eval_mode") in _UNSCORED:
+            if candidate.eval_failed or candidate.vqa_eval_mode in _UNSCORED:
                 continue
-            if candidate.get("vqa_acc_score") is None:
+            if candidate.vqa_acc_score is None:
                 raise InputError(
                     f"{at}: no vqa_acc_score",
                     why="What was not measured is not 0, which is the reward of a wrong answer.",
                     fix="Measure it, or mark candidates that could not be scored by eval_failed.",
                 )
-            accuracy = _number(candidate["vqa_acc_score"], f"{at}, vqa_acc_score")
-            correct = _number(candidate.get("vqa_correct") or 0, f"{at}, vqa_correct")
-            sequences.append(ScoredSequence(shots, correct + accuracy))
-        entries.append((query, sequences, pool))
-    return _with_pools(entries, pool_size)
+            sequences.append(ScoredSequence(shots, (candidate.vqa_correct or 0) + candidate.vqa_acc_score))
+        queries.append((query, sequences, entry.candidate_pool_ids))
+    return _with_pools(queries, pool_size)
 
 
-def _shots_of(candidate: Mapping[str, Any], pool: tuple[int, ...] | None, at: str) -> tuple[int, ...]:
-    pointer = _ids(candidate.get("pointer"), at)
-    if "pointer_global" not in candidate:
-        return pointer
-    shots = _ids(candidate["pointer_global"], at)
+def _shots_of(candidate: _Candidate, pool: Sequence[int] | None, at: str) -> tuple[int, ...]:
+    shots = candidate.pointer_global
+    if shots is None:
+        return tuple(candidate.pointer)
     if pool is not None:
-        wrong = [position for position in pointer if not 0 <= position < len(pool)]
-        if wrong or tuple(pool[position] for position in pointer) != shots:
+        inside = all(0 <= position < len(pool) for position in candidate.pointer)
+        if not inside or [pool[position] for position in candidate.pointer] != shots:
             raise InputError(
                 f"{at}: pointer and pointer_global name different shots",
-                why=f"Positions {list(pointer)} of the pool are not the ids {list(shots)}.",
+                why=f"Positions {candidate.pointer} of the pool are not the ids {shots}.",
             )
-    return shots
+    return tuple(shots)
 
 
-def _with_pools(entries: Sequence[Entry], size: int) -> list[ShotGroup]:
+def _with_pools(queries: Sequence[_Query], size: int) -> list[ShotGroup]:
     """Groups in the order of their ids. A missing pool is the query's own shots and others of the file, by chance."""
-    shots = sorted({shot for _, sequences, _ in entries for sequence in sequences for shot in sequence.shots})
+    shots = sorted({shot for _, sequences, _ in queries for sequence in sequences for shot in sequence.shots})
     groups = []
-    for query, sequences, pool in entries:
+    for query, sequences, pool in queries:
         if pool is None:
             chosen = {shot for sequence in sequences for shot in sequence.shots}
             others = [shot for shot in shots if shot not in chosen and shot != query]
             count = max(0, min(size - len(chosen), len(others)))
             filled = random.Random(f"pool:{query}").sample(others, count)  # noqa: S311 - not for cryptography
-            pool = tuple(sorted([*chosen, *filled]))
+            pool = sorted([*chosen, *filled])
         if sequences:
-            groups.append(ShotGroup(query, pool, tuple(sequences)))
+            groups.append(ShotGroup(query, tuple(pool), tuple(sequences)))
     return sorted(groups, key=lambda group: group.query)
 
 
-def _queries(data: Mapping[str, Any], source: str) -> list[tuple[int, Mapping[str, Any]]]:
-    queries = [(int(key), entry) for key, entry in data.items() if _QUERY.fullmatch(key)]
-    for query, entry in queries:
-        if not isinstance(entry, dict):
-            raise InputError(f"{source}, query {query}: expected an object, got {type(entry).__name__}")
-    if not queries:
+def _entries(model: type[_EntryT], data: Mapping[str, Any], source: str) -> list[tuple[int, str, _EntryT]]:
+    """The id of each query, its place for messages, and its entry.
+
+    Raises:
+        InputError: there is no query, or an entry is wrong.
+    """
+    entries = []
+    for key, raw in data.items():
+        if not key.removeprefix("-").isdecimal():
+            continue
+        where = f"{source}, query {key}"
+        try:
+            entries.append((int(key), where, model.model_validate(raw)))
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(map(str, first["loc"]))
+            raise InputError(": ".join(filter(None, (where, place, first["msg"])))) from None
+    if not entries:
         raise InputError(f"{source} has no query", why="The keys of its queries are their ids, as text.")
-    return queries
-
-
-def _pool_of(entry: Mapping[str, Any], where: str) -> tuple[int, ...] | None:
-    key = next((key for key in POOL_KEYS if key in entry), None)
-    return None if key is None else _ids(entry[key], f"{where}, {key}")
-
-
-def _list(entry: Mapping[str, Any], key: str, where: str) -> list[Any]:
-    if not isinstance(entry.get(key), list):
-        raise InputError(f"{where}: {key} must be a list", why=f"Keys there: {', '.join(entry) or 'none'}.")
-    return list(entry[key])
-
-
-def _ids(raw: Any, where: str) -> tuple[int, ...]:
-    if not isinstance(raw, list) or not all(type(number) is int for number in raw):
-        raise InputError(f"{where}: expected a list of ids, got {str(raw)[:60]}")
-    return tuple(raw)
-
-
-def _number(raw: Any, where: str) -> float:
-    with contextlib.suppress(OverflowError):  # an integer of hundreds of digits
-        if isinstance(raw, bool | int | float) and math.isfinite(raw):
-            return float(raw)
-    raise InputError(f"{where}: expected a finite number, got {str(raw)[:60]}")
+    return entries
 
 
 class BeamDataset(torch.utils.data.Dataset):  # type: ignore[misc]

@@ -298,7 +298,7 @@ class GRPOTrainingConfig(ResumableSettings):
         if self.reward is not None and self.reward_settings is not None:
             names = ", ".join(self.reward_settings)
             yield f"reward and the settings of a task's training reward ({names}) exclude each other"
-        if self.num_train_epochs + (0 if self.mode == "sft" else self.rce_epochs) == 0:
+        if self.num_train_epochs + (self.rce_epochs if self.mode == "offline" else 0) == 0:
             yield "num_train_epochs is 0, and there is no warm-up: nothing is trained"
         if ALL_LINEAR in self.lora_target_modules and len(self.lora_target_modules) > 1:
             yield f"{ALL_LINEAR} in lora_target_modules stands alone: it is every linear layer but the head"

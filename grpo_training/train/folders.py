@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,13 +10,12 @@ from pathlib import Path
 from safetensors import SafetensorError
 
 from engine.errors import ScaffoldError, first_line
-from engine.storage.append_log import sync_directory
 
 _UNFINISHED = ".unfinished"
 
 
 def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
-    """Fill a temporary folder beside ``folder`` and rename it once all its files are on disk.
+    """Fill a temporary folder beside ``folder`` and rename it.
 
     Args:
         folder: the destination. An existing folder is removed just before the renaming: an earlier start of the same
@@ -32,10 +30,8 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
     unfinished.mkdir(parents=True)
     with none_if_failed(unfinished, folder):
         write(unfinished)
-        _sync_folder(unfinished)
     shutil.rmtree(folder, ignore_errors=True)
     unfinished.rename(folder)
-    sync_directory(folder.parent)
 
 
 @contextlib.contextmanager
@@ -68,21 +64,3 @@ def repair_folders(run_dir: Path) -> None:
     """After a crash: remove unfinished folders."""
     for unfinished in run_dir.glob(f"*{_UNFINISHED}"):
         shutil.rmtree(unfinished, ignore_errors=True)
-
-
-def remove_folder(folder: Path) -> None:
-    """Remove a folder. A crash leaves it whole, or under a name that :func:`repair_folders` removes."""
-    doomed = folder.with_name(folder.name + _UNFINISHED)
-    folder.rename(doomed)
-    shutil.rmtree(doomed, ignore_errors=True)
-
-
-def _sync_folder(folder: Path) -> None:
-    for path in folder.rglob("*"):
-        if path.is_file():
-            fd = os.open(path, os.O_RDONLY)
-            try:
-                os.fsync(fd)
-            finally:
-                os.close(fd)
-    sync_directory(folder)

@@ -20,8 +20,6 @@ Plan = list[tuple[str, str]]
 """Names and values."""
 
 _NO_TRACES = "no traces: pass --teacher-traces FILE, which python -m grpo_training.generate_teacher_traces writes"
-_SHOWN = 6000
-"""Characters of a prompt that are shown, from both ends."""
 
 
 def offline_plan(config: GRPOTrainingConfig, data: TrainingData) -> Plan:
@@ -71,11 +69,9 @@ def print_plan(plan: Plan, report: str = "") -> None:
     say_once("\n".join([*(f"{name:16} {value}" for name, value in plan), *([report] if report else [])]))
 
 
-def print_prompt(prompt: str) -> None:
+def say_prompt(prompt: str) -> None:
     """Print the first prompt as the model reads it, in the first process of a distributed run only."""
-    cut = len(prompt) - _SHOWN
-    shown = prompt if cut <= 0 else f"{prompt[: _SHOWN // 2]}\n... ({cut} characters) ...\n{prompt[-_SHOWN // 2 :]}"
-    say_once(f"\nfirst prompt:\n{shown}\n")
+    say_once(f"\nfirst prompt:\n{prompt}\n")
 
 
 def _model(config: GRPOTrainingConfig) -> tuple[str, str]:

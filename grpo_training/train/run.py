@@ -25,11 +25,11 @@ from grpo_training.runs.folder import found_run
 from grpo_training.runs.training_run import TrainingRun
 from grpo_training.serve.model_folder import weights_digest
 from grpo_training.train.config import GRPOTrainingConfig
-from grpo_training.train.data.samples import fingerprint
+from grpo_training.train.data.samples import DropReport, fingerprint
 from grpo_training.train.online.custom_reward import BatchReward, load_reward, reward_digest
 from grpo_training.train.online.prompt_dataset import Prompts, load_prompts
 from grpo_training.train.online.reward_settings import check_rewards, task_with_settings
-from grpo_training.train.plan_report import offline_plan, online_plan, print_plan, print_prompt
+from grpo_training.train.plan_report import offline_plan, online_plan, print_plan, say_prompt
 from grpo_training.train.processes import (
     exit_code_of_the_first,
     is_first_process,
@@ -113,7 +113,7 @@ def _train_on_stored(config: GRPOTrainingConfig) -> int:
     if config.dry_run:
         from grpo_training.train.models.tokenizer import load_tokenizer
 
-        print_prompt(load_tokenizer(config).decode(data.groups[0][0].prompt_ids))
+        say_prompt(load_tokenizer(config).decode(data.groups[0][0].prompt_ids))
         return 0
     samples = fingerprint([*data.groups, *data.validation, data.teacher])[:16]
     facts = {"model": weights_digest(config.model_name_or_path), "samples": samples}
@@ -125,9 +125,8 @@ def _train_on_stored(config: GRPOTrainingConfig) -> int:
 
 def _train_online(config: GRPOTrainingConfig) -> int:
     from grpo_training.train.data.teacher_samples import load_teacher_samples
-    from grpo_training.train.data.tokenising import check_prompts
     from grpo_training.train.models.tokenizer import load_tokenizer
-    from grpo_training.train.online.rewards import messages_of
+    from grpo_training.train.online.rewards import tokenised_prompts
     from grpo_training.train.online.trl_arguments import check_arguments
 
     reward = load_reward(config.reward)
@@ -138,13 +137,12 @@ def _train_online(config: GRPOTrainingConfig) -> int:
     if isinstance(reward, BatchReward):
         reward.check([task_named(problem.task).reward_row(problem) for problem in problems])
     tokenizer = load_tokenizer(config)
-    check_prompts(tokenizer, (messages_of(problem, config.prompt_style, prompts) for problem in problems))
-    traces = load_teacher_samples(tokenizer, config)
+    prompt_ids = tokenised_prompts(problems, tokenizer, config, prompts)
+    traces = load_teacher_samples(tokenizer, config, DropReport())
     print_plan(online_plan(config, problems, len(traces)))
     check_arguments(config)
     if config.dry_run:
-        chat = [message.model_dump() for message in messages_of(problems[0], config.prompt_style, prompts)]
-        print_prompt(str(tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)))
+        say_prompt(tokenizer.decode(next(iter(prompt_ids.values()), ())))
         return 0
     problems_digest = hashlib.sha256("".join(problem.model_dump_json() for problem in problems).encode()).hexdigest()
     facts = {"model": weights_digest(config.model_name_or_path), "problems": problems_digest[:16]}

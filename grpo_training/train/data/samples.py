@@ -131,13 +131,6 @@ class DropReport:
         if text not in self.details:
             self.details.append(text)
 
-    def add(self, other: DropReport) -> None:
-        """Add the counts and messages of another report."""
-        self.dropped.update(other.dropped)
-        self.remarks.update(other.remarks)
-        for text in other.details:
-            self.detail(text)
-
     def __bool__(self) -> bool:
         return bool(self.dropped or self.remarks or self.details)
 

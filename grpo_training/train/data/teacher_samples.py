@@ -27,7 +27,7 @@ NO_REPLY = "traces: accepted, but without prompt or reply"
 
 
 def load_teacher_samples(
-    tokenizer: PreTrainedTokenizerBase, config: GRPOTrainingConfig, report: DropReport | None = None
+    tokenizer: PreTrainedTokenizerBase, config: GRPOTrainingConfig, report: DropReport
 ) -> list[Sample]:
     """The accepted traces of ``config.traces_file``, with reward 1 and advantage 0; none where the term is off.
 
@@ -44,23 +44,20 @@ def load_teacher_samples(
     path = config.traces_file
     if path is None:
         return []
-    counts = DropReport()
     contents = read(path, TeacherTrace)
-    report_broken(counts, [str(line) for line in contents.broken])
+    report_broken(report, [str(line) for line in contents.broken])
     hashes = prompt_hashes(config)
     chat = ChatTokens(tokenizer)
-    traces = (trace_sample(trace, hashes, chat, config, counts) for trace in contents.records)
+    traces = (trace_sample(trace, hashes, chat, config, report) for trace in contents.records)
     samples = [sample for sample in traces if sample is not None]
     if not samples:
         raise InputError(
             f"No trace of {path} can be imitated",
-            why=str(counts) or "The file is empty.",
+            why=str(report) or "The file is empty.",
             fix="Generate traces with python -m grpo_training.generate_teacher_traces in the same prompt style, or "
             "execute those of another program with python -m grpo_training.verify_teacher_traces.",
         )
-    if report is not None:
-        report.remark(WITHOUT_REASONING, chat.without_reasoning)
-        report.add(counts)
+    report.remark(WITHOUT_REASONING, chat.without_reasoning)
     return samples
 
 

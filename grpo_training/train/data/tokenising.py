@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from engine.errors import ConfigurationError
@@ -153,18 +153,6 @@ class ChatTokens:
                 why=str(error),
                 fix="Choose another prompt style (--prompts) or another model.",
             ) from error
-
-
-def check_prompts(tokenizer: PreTrainedTokenizerBase, conversations: Iterable[Sequence[Message]]) -> None:
-    """Render one prompt of each sequence of roles.
-
-    Raises:
-        ConfigurationError: the tokenizer has no chat template, or the template rejects such a prompt.
-    """
-    chat = ChatTokens(tokenizer)
-    of_roles = {tuple(message.role for message in messages): tuple(messages) for messages in conversations}
-    for messages in of_roles.values():
-        chat.prompt(messages)
 
 
 def _sample(

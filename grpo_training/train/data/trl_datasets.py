@@ -6,9 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.errors import ConfigurationError, InputError, first_line
 from engine.records import Message
-from engine.storage.installation import install_command
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.rollout_data import each_group, find_sources
 from grpo_training.train.data.samples import DropReport, TrainingGroup
@@ -35,7 +33,6 @@ def load_grpo_dataset(dataset_path: Path | str, **reading: Any) -> Dataset:
     Raises:
         MissingInputError: there is no such path.
         InputError: it has nothing usable, or a row is no prompt (file and line are named).
-        ConfigurationError: the ``datasets`` package is not installed.
     """
     path = Path(dataset_path)
     prompt_files = [source.path for source in find_sources(path, DropReport()) if source.kind == "prompts"]
@@ -60,26 +57,11 @@ def prompt_only(group: TrainingGroup) -> list[Row]:
 
 
 def to_dataset(rows: Sequence[Row]) -> Dataset:
-    """Rows as a Hugging Face ``Dataset``, with the columns of all rows; a value that a row lacks is None.
+    """Rows as a Hugging Face ``Dataset``, with the columns of all rows; a value that a row lacks is None."""
+    from datasets import Dataset  # optional, and slow to import
 
-    Raises:
-        InputError: a column holds values of different types.
-        ConfigurationError: the ``datasets`` package is not installed.
-    """
-    try:
-        from datasets import Dataset  # optional, and slow to import
-    except ImportError:
-        raise ConfigurationError("The datasets package is not installed", fix=install_command("finetune")) from None
     names = dict.fromkeys(name for row in rows for name in row)
-    columns = {name: [row.get(name) for row in rows] for name in names}
-    try:
-        return Dataset.from_dict(columns)
-    except (TypeError, ValueError, OverflowError) as error:  # pyarrow's errors are ValueError and TypeError
-        raise InputError(
-            "A column holds values of different types",
-            why=first_line(error),
-            fix="A dataset has one type for each column: make the values alike, or leave the column out.",
-        ) from None
+    return Dataset.from_dict({name: [row.get(name) for row in rows] for name in names})
 
 
 def conversation(messages: Iterable[Message]) -> list[dict[str, str]]:

@@ -27,9 +27,8 @@ CHUNK_SIZE = 1024
 """Positions whose logits are in memory at once."""
 _SAME_SHARE = 0.05
 """Log-probs of packed and of padded rows that are so near, as a share of the largest, differ by rounding only."""
-_ENTROPY_ROWS = 32
-_GPU_VALUES = 1 << 24
-"""Values of the rows whose entropy a GPU computes at a time: 64 MiB."""
+_ENTROPY_ROWS = 128
+"""Rows of logits whose entropy is computed at a time: all of a chunk would need as much memory once more."""
 
 
 def completion_logps(
@@ -236,6 +235,4 @@ class _Head:
 
 
 def _entropy(logps_NV: Tensor) -> Tensor:
-    # Some rows at a time need little memory; on a CPU they stay in its cache, and a GPU is given more for each kernel.
-    rows = _ENTROPY_ROWS if logps_NV.device.type == "cpu" else max(_ENTROPY_ROWS, _GPU_VALUES // logps_NV.shape[-1])
-    return torch.cat([rows_NV.exp().mul_(rows_NV).sum(-1).neg() for rows_NV in logps_NV.split(rows)])
+    return torch.cat([rows_NV.exp().mul_(rows_NV).sum(-1).neg() for rows_NV in logps_NV.split(_ENTROPY_ROWS)])

@@ -7,6 +7,7 @@ state, as a step draws nothing.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import torch
 from transformers import PreTrainedModel
 
 from engine.errors import InputError, first_line
-from grpo_training.train.folders import remove_folder, write_folder
+from grpo_training.train.folders import write_folder
 from grpo_training.train.models.loading import load_weights
 from grpo_training.train.offline.training import Training, score_reference
 
@@ -37,7 +38,7 @@ def save(training: Training, number: int) -> None:
     }
     save_checkpoint(training.run_dir, training.model, number, tensors)
     for checkpoint in checkpoints(training.run_dir)[: -training.config.save_total_limit]:
-        remove_folder(checkpoint)
+        shutil.rmtree(checkpoint)
 
 
 def restore(training: Training) -> int:

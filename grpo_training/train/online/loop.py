@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TextIO
+from typing import TextIO
 
 import torch
 from datasets import Dataset
@@ -35,7 +35,7 @@ from grpo_training.train.online.callback import RunCallback
 from grpo_training.train.online.checkpoints import last_checkpoint
 from grpo_training.train.online.custom_reward import load_reward
 from grpo_training.train.online.reward_settings import reward_functions
-from grpo_training.train.online.rewards import TrlReward, dataset_rows
+from grpo_training.train.online.rewards import TrlReward, dataset_rows, tokenised_prompts
 from grpo_training.train.online.trainer import GRPOWithImitationTrainer
 from grpo_training.train.online.trl_arguments import count_steps, grpo_arguments
 
@@ -121,19 +121,6 @@ def train_online(
         trainer.accelerator.wait_for_everyone()
     adapter = run_dir / ADAPTER if config.use_peft else None
     return TrainingResult(trainer.state.global_step, adapter, run_dir / MERGED, clock() - started)
-
-
-def tokenised_prompts(
-    problems: Sequence[Problem],
-    tokenizer: Any,
-    config: GRPOTrainingConfig,
-    prompts: Mapping[str, Sequence[Message]] = MappingProxyType({}),
-) -> dict[str, tuple[int, ...]]:
-    """The token ids of the prompts by problem id, without prompts that leave no room for a reply."""
-    conversations = [row["prompt"] for row in dataset_rows(problems, config.prompt_style, prompts)]
-    ids = tokenizer.apply_chat_template(conversations, add_generation_prompt=True, return_dict=True)["input_ids"]
-    room = config.max_seq_length - config.max_completion_length
-    return {problem.id: tuple(prompt) for problem, prompt in zip(problems, ids, strict=True) if len(prompt) <= room}
 
 
 def _notes(config: GRPOTrainingConfig, too_long: int, done: int, total: int) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -48,13 +47,7 @@ def checked_settings(given: Any) -> dict[str, Any]:
     rewards = declared_rewards().values()
     fitting = [reward for reward in rewards if values.keys() <= reward.settings.model_fields.keys()]
     if not fitting:
-        names = {name for reward in rewards for name in reward.settings.model_fields}
-        unknown = next((name for name in values if name not in names), "")
-        near = difflib.get_close_matches(unknown, names, 1, cutoff=0.4)
-        raise ValueError(
-            f"{unknown or 'together they'}: no task's training reward has this"
-            + (f"; did you mean {near[0]!r}?" if near else "")
-        )
+        raise ValueError(f"no task's training reward has these settings: {', '.join(values)}")
     for reward in fitting:
         try:
             reward.read(values)

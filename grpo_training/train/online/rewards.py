@@ -23,6 +23,8 @@ from engine.task import Task
 from engine.tasks.registry import task_named
 from grpo_training.agents.generator import generator_messages
 from grpo_training.rl_math.metrics_log import means
+from grpo_training.train.config import GRPOTrainingConfig
+from grpo_training.train.data.tokenising import ChatTokens
 from grpo_training.train.online.custom_reward import OF_TRAINER, BatchReward
 
 PATIENCE = 3
@@ -94,6 +96,22 @@ def dataset_rows(
 def messages_of(problem: Problem, style: str, prompts: Mapping[str, Sequence[Message]]) -> Sequence[Message]:
     """The prompt of a problem: the stored one, or that of its task without experiences."""
     return prompts.get(problem.id) or generator_messages(task_named(problem.task), problem, (), style)
+
+
+def tokenised_prompts(
+    problems: Iterable[Problem],
+    tokenizer: Any,
+    config: GRPOTrainingConfig,
+    prompts: Mapping[str, Sequence[Message]] = MappingProxyType({}),
+) -> dict[str, tuple[int, ...]]:
+    """The token ids of the prompts by problem id, without prompts that leave no room for a reply.
+
+    Raises:
+        ConfigurationError: the tokenizer has no chat template, or the template rejects a prompt.
+    """
+    chat, room = ChatTokens(tokenizer), config.max_seq_length - config.max_completion_length
+    ids = {problem.id: chat.prompt(tuple(messages_of(problem, config.prompt_style, prompts))) for problem in problems}
+    return {name: prompt for name, prompt in ids.items() if len(prompt) <= room}
 
 
 class TrlReward:

@@ -86,10 +86,6 @@ def check_arguments(config: GRPOTrainingConfig) -> None:
             why="per_device_train_batch_size x gradient_accumulation_steps x processes counts completions.",
             fix=f"Make it a multiple of num_generations, such as {group * max(1, round(rows / group))}.",
         )
-    if config.num_train_epochs == 0 and config.max_steps < 1:
-        raise ConfigurationError(
-            "num_train_epochs is 0", fix="Set num_train_epochs or max_steps: online training has no warm-up."
-        )
 
 
 def count_steps(config: GRPOTrainingConfig, kept: int, given: int) -> int:

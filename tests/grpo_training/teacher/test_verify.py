@@ -5,6 +5,7 @@ import pytest
 from engine.errors import InputError
 from grpo_training import generate_teacher_traces, verify_teacher_traces
 from grpo_training.train.data.chats import load_chats
+from grpo_training.train.data.samples import DropReport
 from grpo_training.train.data.teacher_samples import load_teacher_samples
 from grpo_training.train.models.tokenizer import load_tokenizer
 from tests.conftest import ROOT
@@ -89,7 +90,7 @@ def test_lines_that_cannot_be_read_are_one_counted_line(tmp_path, capsys):
 def test_accepted_traces_are_imitated_and_are_chats_for_supervised_training(verified):
     settings = config(verified)
     tokenizer = load_tokenizer(settings)
-    imitated = load_teacher_samples(tokenizer, settings.model_copy(update={"teacher_traces": verified}))
+    imitated = load_teacher_samples(tokenizer, settings.model_copy(update={"teacher_traces": verified}), DropReport())
     chats = load_chats(settings)
     assert [one.completion_ids for (one,) in chats.groups] == [one.completion_ids for one in imitated]
     assert len(imitated) == 2
@@ -101,7 +102,7 @@ def test_traces_that_were_never_executed_here_are_not_imitated(tmp_path):
     path = tmp_path / "foreign.jsonl"
     path.write_text(json.dumps(FOREIGN[0]) + "\n")
     with pytest.raises(InputError, match="can be imitated") as raised:
-        load_teacher_samples(load_tokenizer(config(path)), config(path, teacher_traces=path))
+        load_teacher_samples(load_tokenizer(config(path)), config(path, teacher_traces=path), DropReport())
     assert "never executed here" in raised.value.why
     assert "verify_teacher_traces" in raised.value.fix
 

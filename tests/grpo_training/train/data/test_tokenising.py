@@ -11,7 +11,7 @@ from grpo_training.rl_math.advantages import advantages
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data import tokenising
 from grpo_training.train.data.samples import DropReport, TrainingGroup, TrainingResponse
-from grpo_training.train.data.tokenising import ChatTokens, check_prompts, tokenise_groups
+from grpo_training.train.data.tokenising import ChatTokens, tokenise_groups
 from grpo_training.train.models.tokenizer import load_tokenizer
 from tests.conftest import ROOT
 
@@ -215,7 +215,7 @@ DROPS = "{% if messages[0]['role'] == 'system' %}{% set messages = messages[1:] 
 def test_a_template_that_fails_on_plain_text_is_refused():
     """As one for messages of several parts."""
     with pytest.raises(ConfigurationError, match="rejects a conversation of user, assistant"):
-        check_prompts(make_tokenizer("{{ messages[0]['content'] + 1 }}"), [])
+        ChatTokens(make_tokenizer("{{ messages[0]['content'] + 1 }}"))
 
 
 @pytest.mark.parametrize("start", ["", DROPS], ids=["refuses", "leaves out"])
@@ -286,7 +286,7 @@ def teacher(tmp_path, tokenizer, *rows, report=None):
 
     path = tmp_path / "traces.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return load_teacher_samples(tokenizer, settings(teacher_traces=path), report)
+    return load_teacher_samples(tokenizer, settings(teacher_traces=path), DropReport() if report is None else report)
 
 
 def test_accepted_traces_become_rows_with_their_reasoning(tmp_path, trace):

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from grpo_training.cli.settings import WORKING_DIR, Positive, Weight, refuse_overwriting
 from grpo_training.cli.steps import StepSettings
-from grpo_training.runs.settings import (
-    ClientSettings,
-    ResumableSettings,
-)
+from grpo_training.runs.settings import ClientSettings, ResumableSettings
 
 OUTPUTS = WORKING_DIR / "outputs/selector"
 ModelVersion = Annotated[Literal["v2", "v3"], BeforeValidator(lambda value: str(value).lower())]
 """v2: after SFT; v3: after the post-training."""
 _Share = Annotated[float, Field(ge=0, lt=1)]
 _Rate = Annotated[float, Field(gt=0)]
-_Numbers = BeforeValidator(lambda value: tuple(value.replace(",", " ").split()) if isinstance(value, str) else value)
-"""A list as one text, with spaces or commas between its values."""
+_List = BeforeValidator(lambda value: tuple(value.split(",")) if isinstance(value, str) else value)
+"""A list as one text, with commas between its values."""
 
 
 class EmbeddingSettings(StepSettings):
@@ -145,18 +142,15 @@ class InferSettings(ClientSettings, ImageSettings):
     summary: ClassVar[str] = "put the chosen shots into prompts, ask an endpoint, and score its answers"
     group: ClassVar[str] = "selection"
 
-    checkpoint: tuple[Path, ...] = Field(
+    checkpoint: Annotated[tuple[Path, ...], _List] = Field(
         min_length=1, description="checkpoints of selectors; each is compared with the first, which makes the pools"
     )
     model_version: ModelVersion | None = Field(
         None, description="refuse a last checkpoint of the other version: v2 is of `sft`, v3 of `train`"
     )
-    embedding_model: str | None = Field(
-        None, description="what embeds the rows, for a checkpoint that does not tell; see `selector embed`"
-    )
     dataset: str = Field(description="the queries: name of a dataset, or a JSONL file")
     shots_dataset: str = Field(description="the shots: name of a dataset, or a JSONL file")
-    shot_nums: Annotated[tuple[Positive, ...], _Numbers] = Field(
+    shot_nums: Annotated[tuple[Positive, ...], _List] = Field(
         (1, 2, 3, 4), min_length=1, description="shots in a prompt, such as 1 2 3 4"
     )
     pool: Positive = Field(64, description="shots that can be chosen for a query")
@@ -174,13 +168,6 @@ class InferSettings(ClientSettings, ImageSettings):
         refuse_overwriting(self, "output", ("checkpoint", "dataset", "shots_dataset"))
         return self
 
-    @field_validator("checkpoint", mode="before")
-    @classmethod
-    def _paths(cls, value: Any) -> Any:
-        if isinstance(value, str):
-            return tuple(value.split(","))
-        return (value,) if isinstance(value, Path) else value
-
 
 class SftSettings(TrainingSettings):
     """Settings of ``selector sft``."""
@@ -189,17 +176,9 @@ class SftSettings(TrainingSettings):
     group: ClassVar[str] = "model"
 
     hidden_dim: Positive = Field(256, description="width of the model")
-    num_heads: Positive = Field(1, description="attention heads")
-    num_layers: Positive = Field(1, description="layers in which the query attends to its pool")
     dropout: _Share = Field(0.1, description="dropout, also of the attention")
     epochs: Positive = Field(20, description="passes over the queries")
     learning_rate: _Rate = Field(3e-3, description="peak learning rate")
-
-    @model_validator(mode="after")
-    def _whole_heads(self) -> Self:
-        if self.hidden_dim % self.num_heads:
-            raise ValueError(f"--hidden-dim {self.hidden_dim} is no multiple of --num-heads {self.num_heads}")
-        return self
 
 
 class TrainSettings(TrainingSettings):

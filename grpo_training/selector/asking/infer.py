@@ -8,7 +8,6 @@ import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from engine.errors import InputError
@@ -61,8 +60,15 @@ def infer(settings: InferSettings, clock: Callable[[], float] = time.monotonic) 
     queries = load_items(settings.dataset, settings.max_problems)
     images = checked_images(settings, shots, settings.shots_dataset)
     images += checked_images(settings, queries, settings.dataset)
-    selectors = _selectors(settings.checkpoint, settings.model_version)
-    table = _table(settings, [*shots, *queries], images)
+    last, version = settings.checkpoint[-1], settings.model_version
+    loaded = {path: load_model(path, version if path == last else None) for path in settings.checkpoint}
+    records = [info.embeddings for _, info in loaded.values()]
+    if any(record.get("parts") != records[0].get("parts") for record in records):
+        raise InputError("The checkpoints were trained on different embeddings", fix="Compare them one by one.")
+    is_plain = len({path.name for path in loaded}) == len(loaded)
+    names = ["selector"] if len(loaded) == 1 else [f"selector {path.name if is_plain else path}" for path in loaded]
+    selectors = {name: model for name, (model, _) in zip(names, loaded.values(), strict=True)}
+    table = embed_as(records[0], str(settings.checkpoint[0]), [*shots, *queries], images)
     same = _rows_of_queries(shots, queries)
     chosen = {count: _ways(settings, selectors, table, len(shots), same, count, clock) for count in settings.shot_nums}
     ways = [way for by_way in chosen.values() for way in by_way.values()]
@@ -95,23 +101,6 @@ def _rows_of_queries(shots: Sequence[Problem], queries: Sequence[Problem]) -> di
     return {number: row_of[key] for number, key in enumerate(keys) if key in row_of}
 
 
-def _selectors(checkpoints: Sequence[Path], version: str | None) -> dict[str, PointerSelector]:
-    """Name -> model: ``selector`` for one checkpoint; ``selector NAME`` for each of several, by its file name.
-
-    Raises:
-        InputError: two have the same file name, or the last one is of another version.
-    """
-    models = {
-        "selector" if len(checkpoints) == 1 else f"selector {path.name}": load_model(
-            path, version if path == checkpoints[-1] else None
-        )[0]
-        for path in checkpoints
-    }
-    if len(models) < len(checkpoints):
-        raise InputError("Two checkpoints have the same file name", fix="The figures are by file name: rename one.")
-    return models
-
-
 def _figures(way: _Way, against: Mapping[str, _Way], queries: int) -> dict[str, Any]:
     mean = clustered_share(way.accuracy)
     figures: dict[str, Any] = {"accuracy": _percent(mean.value), "low": _percent(mean.low), "high": _percent(mean.high)}
@@ -139,18 +128,6 @@ def _shown(figures: Mapping[str, Any], names: Sequence[str]) -> str:
         texts.append(f"{gain:+z.1f}{interval} against {name}")
     texts.append(f"{figures['choosing_ms_per_query']:.1f} ms per query to choose")
     return "  ".join(texts)
-
-
-def _table(settings: InferSettings, problems: Sequence[Problem], images: Sequence[Path]) -> EmbeddingTable:
-    """The embeddings of shots and queries, made as those that the checkpoints were trained on.
-
-    Raises:
-        InputError: the first checkpoint does not tell how, or another one was trained on others.
-    """
-    records = [load_model(path)[1].embeddings for path in settings.checkpoint]
-    if any(record.get("parts") != records[0].get("parts") for record in records):
-        raise InputError("The checkpoints were trained on different embeddings", fix="Compare them one by one.")
-    return embed_as(records[0], str(settings.checkpoint[0]), problems, images, settings.embedding_model)
 
 
 def _ways(

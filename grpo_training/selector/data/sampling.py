@@ -48,21 +48,13 @@ class PoolSampler:
         """The pool of a query, without itself, in the order of the ids."""
         others = [item for item in range(len(self.texts)) if item != query]
         random.Random(f"{self.seed}:{query}").shuffle(others)  # noqa: S311 - not for cryptography
-        if self.kind == "rand":
-            return sorted(others[: self.size])
-        if self.kind == "text":
-            return sorted(self._nearest(self.texts, query, self.size))
-        if self.kind == "image" and self.images is not None:
-            return sorted(self._nearest(self.images, query, self.size))
-        tables = [self.texts] if self.images is None else [self.texts, self.images]
+        tables = [self.texts] if self.kind in ("text", "mix") else []
+        tables += [self.images] if self.kind in ("image", "mix") and self.images is not None else []
         pool: dict[int, None] = {}
         for table in tables:
-            share = round(self.size * _NEAR / len(tables))
-            near = (item for item in self._nearest(table, query, self.size) if item not in pool)
-            pool |= dict.fromkeys([item for item, _ in zip(near, range(share), strict=False)])
+            [row] = table.rows([query])
+            near = [item for item in table.nearest(row, sorted(others), self.size) if item not in pool]
+            share = round(self.size * _NEAR / len(tables)) if self.kind == "mix" else self.size
+            pool |= dict.fromkeys(near[:share])
         pool |= dict.fromkeys(others[: self.size])
         return sorted(list(pool)[: self.size])
-
-    def _nearest(self, table: EmbeddingTable, query: int, count: int) -> list[int]:
-        [row] = table.rows([query])
-        return table.nearest(row, [item for item in range(len(table)) if item != query], count)

@@ -80,7 +80,7 @@ def load_embeddings(record: Mapping[str, Any]) -> EmbeddingTable:
 
 
 def embed_as(
-    record: Mapping[str, Any], place: str, problems: Sequence[Problem], images: Sequence[Path], model: str | None = None
+    record: Mapping[str, Any], place: str, problems: Sequence[Problem], images: Sequence[Path]
 ) -> EmbeddingTable:
     """Embed problems as the embeddings of a record were made.
 
@@ -89,19 +89,18 @@ def embed_as(
         place: the checkpoint, for messages.
         problems: in the order of the rows.
         images: file of each; empty if the problems come without images.
-        model: what embeds parts whose model the record does not tell.
 
     Raises:
         InputError: the record does not tell the model or the modality, images are missing, or the model embeds none.
     """
     tables = []
     for part in record.get("parts") or [{}]:
-        source, modality = part.get("model") or model, part.get("modality")
+        source, modality = part.get("model"), part.get("modality")
         if not source or not modality:
             raise InputError(
                 f"{place} does not tell which model embeds {modality or 'text'}s",
                 why="It was trained on files that nothing beside them describes.",
-                fix="Pass --embedding-model, or train on files of `python -m grpo_training.selector embed`.",
+                fix="Train on files of `python -m grpo_training.selector embed`.",
             )
         if modality == "image" and not images:
             raise InputError(

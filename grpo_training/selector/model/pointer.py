@@ -30,14 +30,11 @@ class SelectorConfig:
     Args:
         d_model: dimensions of the embeddings.
         hidden_dim: dimensions inside the model.
-        num_heads, num_layers: of the attention of the query to its pool.
         dropout: dropout rate, also of the attention; used in SFT and RCE.
     """
 
     d_model: int
     hidden_dim: int = 256
-    num_heads: int = 1
-    num_layers: int = 1
     dropout: float = 0.1
 
 
@@ -72,11 +69,8 @@ class PointerSelector(nn.Module):  # type: ignore[misc]
         if config.d_model != hidden:
             self.input_proj = nn.Linear(config.d_model, hidden, bias=False)
             nn.init.xavier_uniform_(self.input_proj.weight)
-        self.attention = nn.ModuleList(
-            nn.MultiheadAttention(hidden, config.num_heads, dropout=config.dropout, batch_first=True)
-            for _ in range(config.num_layers)
-        )
-        self.norms = nn.ModuleList(nn.LayerNorm(hidden) for _ in range(config.num_layers))
+        self.attention = nn.MultiheadAttention(hidden, 1, dropout=config.dropout, batch_first=True)
+        self.norm = nn.LayerNorm(hidden)
         self.dropout = nn.Dropout(config.dropout)
         self.query_proj, self.cand_proj = _near_identity(hidden), _near_identity(hidden)
         self.gate = nn.Linear(2 * hidden, hidden)
@@ -98,11 +92,10 @@ class PointerSelector(nn.Module):  # type: ignore[misc]
             torch.ones(pool_BKD.shape[:2], dtype=torch.bool, device=pool_BKD.device) if mask_BK is None else mask_BK
         )
         query_BH, pool_BKH = self.input_proj(query_BD), self.input_proj(pool_BKD)
-        for attention, norm in zip(self.attention, self.norms, strict=True):
-            attended, _ = attention(
-                query_BH.unsqueeze(1), pool_BKH, pool_BKH, key_padding_mask=~mask_BK, need_weights=False
-            )
-            query_BH = norm(query_BH + attended.squeeze(1))
+        attended, _ = self.attention(
+            query_BH.unsqueeze(1), pool_BKH, pool_BKH, key_padding_mask=~mask_BK, need_weights=False
+        )
+        query_BH = self.norm(query_BH + attended.squeeze(1))
         query_BH = self.query_proj(self.dropout(query_BH))
         pool_BKH = self.cand_proj(self.dropout(pool_BKH))
         return Encoded(functional.normalize(query_BH, dim=-1), functional.normalize(pool_BKH, dim=-1), mask_BK)

@@ -32,14 +32,10 @@ def train_sft(settings: SftSettings) -> int:
     settings = TrainingRun(settings.output_dir).resumed(settings)
     groups, table, record = _data(settings, {})
     torch.manual_seed(settings.seed)
-    architecture = {name: getattr(settings, name) for name in _ARCHITECTURE}
-    model = PointerSelector(SelectorConfig(d_model=table.dimensions, **architecture))
+    model = PointerSelector(SelectorConfig(table.dimensions, settings.hidden_dim, settings.dropout))
     phases = [Phase("sft", settings.epochs, settings.learning_rate)]
     split = split_groups(groups, settings.train_ratio, settings.seed)
     return _train(settings, TrainingTask(model, phases, *split, table, record, settings.learning_rate), {})
-
-
-_ARCHITECTURE = [field.name for field in dataclasses.fields(SelectorConfig) if field.name != "d_model"]
 
 
 def post_train(settings: TrainSettings) -> int:

@@ -12,7 +12,7 @@ from grpo_training.selector.data.embeddings import EmbeddingTable
 from grpo_training.selector.data.groups import ShotGroup, make_batch
 from grpo_training.selector.model.pointer import PointerSelector
 from grpo_training.selector.rewards import group_advantages
-from grpo_training.selector.training.phases import rce_term, step_logps
+from grpo_training.selector.training.phases import expected_reward, rce_term, step_logps
 
 _BATCH = 64
 
@@ -61,7 +61,7 @@ def held_out_figures(
         steps = int(batch.step_mask_BNS.sum())
         new_N = new.sum(-1)
         values = batch.rewards_BN[0]
-        rewards.append(float((new_N.double().softmax(-1) * values).sum()))
+        rewards.append(expected_reward(new_N.unsqueeze(0), batch))
         tops.append(float(values[new_N.argmax()]))
         if not has_rewards:
             losses.append(-float(new.sum()) / steps)

@@ -27,19 +27,15 @@ def scored_fields(task: Task, problem: Problem, candidate: Candidate) -> dict[st
     if measured.outcome is Outcome.INFRA_FAULT:
         return unverified(measured)
     tests = list(task.tests(problem))
+    status = candidate.fault.kind if candidate.fault else "no_reply"  # how the reply was read
+    if candidate.content is not None:
+        status = str(measured.detail.get("status", candidate.outcome))
     return {
         "code": task.to_record(candidate) or "",
         "test_list": tests,
-        "status": _status(candidate, measured),
+        "status": status,
         "verdict": _verdict(measured, len(tests)),
     }
-
-
-def _status(candidate: Candidate, measured: Measurement) -> str:
-    """How the reply was read."""
-    if candidate.content is not None:
-        return str(measured.detail.get("status", candidate.outcome))
-    return candidate.fault.kind if candidate.fault else "no_reply"
 
 
 def _verdict(measured: Measurement, total: int) -> TestVerdict:

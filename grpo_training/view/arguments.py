@@ -17,21 +17,11 @@ _DESCRIPTION = (
     "Pages that show runs in a browser, while they go on and after: rewards, groups and their rollouts, experiences, "
     "fusions, trainings. Files are only read."
 )
-_EPILOG = """\
-examples, each after python -m grpo_training.view:
-  --run mails               one run
-  outputs/grpo              one folder, with its subfolders
-  --export report.html      the same pages as one file
-"""
 
 
 def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     """Read the command line."""
-    parser = CommandParser(
-        prog="python -m grpo_training.view",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-    )
+    parser = CommandParser(prog="python -m grpo_training.view", description=_DESCRIPTION)
     parser.add_argument(
         "folders",
         nargs="*",

@@ -37,7 +37,13 @@ def view(arguments: Namespace) -> int:
         raise InputError("--run and folders exclude each other")
     given = arguments.folders if arguments.run is None else [found_run(arguments.run).folder]
     with contextlib.ExitStack() as stack:
-        store = Store([_as_folder(path, stack) for path in _folders(given)])
+        missing = [folder for folder in given if not folder.exists()]
+        if missing:
+            raise MissingInputError(
+                f"Folder not found: {missing[0]}",
+                fix="Pass the folder of a run: the --cache-dir of a generator, or the --output-dir of a training.",
+            )
+        store = Store([_as_folder(path, stack) for path in given or DEFAULT_FOLDERS])
         if arguments.export is None:
             _serve(store, arguments.port)
         else:
@@ -53,16 +59,6 @@ def _as_folder(path: Path, stack: contextlib.ExitStack) -> Path:
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory())) / path.stem
     write_groups(path, folder)
     return folder
-
-
-def _folders(given: list[Path]) -> list[Path]:
-    missing = [folder for folder in given if not folder.exists()]
-    if missing:
-        raise MissingInputError(
-            f"Folder not found: {missing[0]}",
-            fix="Pass the folder of a run: the --cache-dir of a generator, or the --output-dir of a training.",
-        )
-    return given or list(DEFAULT_FOLDERS)
 
 
 def _serve(store: Store, port: int) -> None:

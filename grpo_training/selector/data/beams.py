@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
+import statistics
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -65,7 +67,11 @@ async def _entries(
         for query in progress_bar(sampler.anchors(settings.sample_num), desc="queries", unit=""):
 
             async def probability(shots: Sequence[int], query: int = query) -> float:
-                return await prompts.answer_probability(client, settings.role, shots, query)
+                """The geometric mean of the probabilities of the tokens of the right answer after the prompt."""
+                answer = prompts.problems[query].answer
+                completion = await prompts.completion(client, settings.role, shots, query, 1, answer)
+                assert completion.logprobs
+                return math.exp(statistics.fmean(completion.logprobs))
 
             pool = sampler.pool_of(query)
             beams = await beam_search(pool, probability, settings.shots, settings.beam_size)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from itertools import islice
 from pathlib import Path
@@ -12,6 +11,7 @@ from engine.datasets import load_problems
 from engine.errors import InputError
 from engine.records import Problem
 from engine.storage.data_files import SUFFIXES, file_rows
+from engine.storage.data_folders import data_file, data_folders
 from engine.tasks.registry import task_named
 
 _TEXTS = ("problem", "question")
@@ -27,8 +27,10 @@ def load_items(dataset: str, max_problems: int | None = None) -> list[Problem]:
     Raises:
         InputError: a row is not as described; it is named.
     """
-    path = _file(dataset)
-    if path is None or not any(_has_only_answers(row) for row in file_rows(path)):
+    path: Path | None = Path(dataset).expanduser()
+    if not dataset.endswith(SUFFIXES):
+        path = data_file([f"{dataset}.jsonl"], data_folders())
+    if path is None or not path.is_file() or not any(map(_has_only_answers, file_rows(path))):
         return [  # with the right answer as text, which stands in prompts; a task may keep it in a form of its own
             problem.model_copy(update={"answer": task_named(problem.task).truth(problem)})
             for problem in load_problems(dataset, max_problems=max_problems)
@@ -68,12 +70,3 @@ def _problem(row: Any, where: str) -> Problem:
         raise InputError(f"{where}: it needs 'question' and 'answers', texts of at least two people")
     [(common, _)] = Counter(people).most_common(1)
     return problem.model_copy(update={"answer": common})
-
-
-def _file(dataset: str) -> Path | None:
-    """The file of a path, or of a name in the data folders."""
-    paths = [Path(dataset).expanduser()]
-    if not dataset.endswith(SUFFIXES):
-        folders = filter(None, ("data/datasets", os.environ.get("SCAFFOLD_DATA")))
-        paths = [Path(folder).expanduser() / f"{dataset}.jsonl" for folder in folders]
-    return next((path for path in paths if path.is_file()), None)

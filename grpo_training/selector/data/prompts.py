@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,9 +63,3 @@ class ShotPrompts:
                 fix="Run the same command again; stored replies are used.",
             )
         return reply.completion
-
-    async def answer_probability(self, client: LLMClient, role: str, shots: Sequence[int], query: int) -> float:
-        """The geometric mean of the probabilities of the tokens of the right answer after the prompt."""
-        completion = await self.completion(client, role, shots, query, 1, self.problems[query].answer)
-        assert completion.logprobs
-        return math.exp(statistics.fmean(completion.logprobs))

@@ -43,7 +43,8 @@ def load_chats(config: GRPOTrainingConfig) -> TrainingData:
     hashes = prompt_hashes(config)
     samples: list[Sample] = []
     for number, (where, row) in enumerate(placed_rows(path), 1):
-        if _is_trace(row):
+        # A trace of a teacher may have its program alone, and no chat.
+        if "full_response" in row or ("code" in row and "messages" not in row and "completion" not in row):
             sample = trace_sample(_trace(row, where), hashes, chat, config, report)
         else:
             sample = _sample(row, where, f"{path.stem}:{number}", chat)
@@ -64,11 +65,6 @@ def load_chats(config: GRPOTrainingConfig) -> TrainingData:
         validation=[[sample] for sample in samples if sample.prompt_ids in held_out],
         report=report,
     )
-
-
-def _is_trace(row: Mapping[str, Any]) -> bool:
-    """Whether a row is a trace of a teacher, which may have its program alone, and no chat."""
-    return "full_response" in row or ("code" in row and "messages" not in row and "completion" not in row)
 
 
 def _trace(row: Mapping[str, Any], where: str) -> TeacherTrace:

@@ -34,7 +34,7 @@ from grpo_training.train.data.stored_logprobs import without_unusable_logprobs
 from prompts import prompt_styles
 
 KeyT = TypeVar("KeyT")
-Kind = Literal["rollouts", "scored", "prompts", "fusions", "other"]
+Kind = Literal["rollouts", "scored", "prompts", "other"]
 
 INCOMPLETE = "groups: incomplete, a reply failed or a reward is missing"
 IMAGES = "groups: their problem has an image, and the training is on texts"
@@ -46,8 +46,6 @@ BUILT = "groups: their prompt is built from the present templates, so off-policy
 SECOND_REQUEST = "replies: to a second request, whose prompt is not stored"
 RE_ASKED = "replies: to a second request, so their stored log-probs are not used"
 REASONING = "replies: stored with separate reasoning, which was put before the text in <think> tags"
-FUSIONS = "files: fusions of the critic, each of a different prompt, so they form no groups"
-PROMPTS_ONLY = "files: prompts without replies (for --mode online)"
 _SNIFFED_ROWS = 20
 
 
@@ -84,16 +82,16 @@ def each_group(settings: GRPOTrainingConfig, report: DropReport, *, as_sent: boo
     """
     if settings.dataset_path is None:
         raise InputError("dataset_path is needed: the rollouts to train on, such as runs/NAME/cache")
-    sources = find_sources(settings.dataset_path, report)
+    sources = find_sources(settings.dataset_path)
     usable = [source for source in sources if source.kind in ("rollouts", "scored")]
     if not usable:
         raise InputError(
             f"No rollouts in {settings.dataset_path}",
-            why="; ".join([str(report)] * bool(report)),
-            fix="Supported: *_rollouts.jsonl of a cache, and rows of prompt, response and reward as .json or .jsonl.",
+            fix="Supported: *_rollouts.jsonl of a cache, and rows of prompt, response and reward as .json or .jsonl. "
+            "Prompts without replies are for --mode online.",
         )
     problems: set[str] = set()
-    for group in itertools.chain.from_iterable(_groups_of(source, settings, report) for source in usable):
+    for group in (group for source in usable for group in _groups_of(source, settings, report)):
         answered = _to_first_request(group, report) if as_sent else group
         if answered is None or not _has_signal(answered, settings, report):
             continue
@@ -143,12 +141,11 @@ def built_prompt(group: RolloutGroup, style: str | None) -> tuple[Message, ...]:
     return generator_messages(task, problem_of(group), (), style or next(styles, "full"))
 
 
-def find_sources(path: Path, report: DropReport) -> list[Source]:
-    """The files of a path with their kinds, by name. Files that cannot be used are counted in ``report``.
+def find_sources(path: Path) -> list[Source]:
+    """The files of a path with their kinds, by name.
 
     Args:
         path: a file, or a folder that is searched recursively.
-        report: receives the counts.
 
     Raises:
         MissingInputError: there is no such path.
@@ -162,11 +159,7 @@ def find_sources(path: Path, report: DropReport) -> list[Source]:
         raise MissingInputError(
             f"Dataset not found: {path}", fix="Give a file or a folder of rollouts, such as grpo_training/cache."
         )
-    sources = [Source(file, name, _kind(file)) for file, name in candidates]
-    kinds = [source.kind for source in sources]
-    report.drop(FUSIONS, kinds.count("fusions"))
-    report.drop(PROMPTS_ONLY, kinds.count("prompts"))
-    return sources
+    return [Source(file, name, _kind(file)) for file, name in candidates]
 
 
 def _kind(path: Path) -> Kind:
@@ -174,8 +167,8 @@ def _kind(path: Path) -> Kind:
     for _, row in itertools.islice(readable_rows(path, []), _SNIFFED_ROWS):
         if "rollouts" in row and "problem_id" in row:
             return "rollouts"
-        if "fused_scaffold" in row:
-            return "fusions"
+        if "fused_scaffold" in row:  # each of a prompt of its own, so fusions form no groups
+            return "other"
         if has_replies(row):
             return "scored"
         if isinstance(row.get("prompt"), str | list) and "full_response" not in row:

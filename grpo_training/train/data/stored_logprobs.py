@@ -23,7 +23,8 @@ def without_unusable_logprobs(
 
     Such groups are counted in ``report``.
     """
-    digest = _digest(settings)
+    folder = cached_model(settings.model_name_or_path) or Path(_absolute(settings.model_name_or_path))
+    digest = content_digest([folder]) if (folder / "config.json").is_file() else ""  # of weights on this machine
     kept = []
     for group in groups:
         is_trained = is_trained_model(group.model, settings, digest)
@@ -44,12 +45,6 @@ def is_trained_model(name: str, settings: GRPOTrainingConfig, digest: str) -> bo
     names = {settings.served_as, _absolute(settings.model_name_or_path)}
     is_named = bool(name) and not names.isdisjoint((name, _absolute(name)))
     return is_named or (bool(digest) and name.endswith(f"-{digest}"))
-
-
-def _digest(settings: GRPOTrainingConfig) -> str:
-    """The digest of the trained model's weights; empty if they are not on this machine."""
-    folder = cached_model(settings.model_name_or_path) or Path(_absolute(settings.model_name_or_path))
-    return content_digest([folder]) if (folder / "config.json").is_file() else ""
 
 
 def _absolute(name: str) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from engine.errors import InputError
 from engine.records import Message
-from grpo_training.train.config import GRPOTrainingConfig
-from grpo_training.train.data.rollout_data import each_group, find_sources
-from grpo_training.train.data.samples import DropReport, TrainingGroup
+from grpo_training.train.data.rollout_data import find_sources
+from grpo_training.train.data.samples import TrainingGroup
 from grpo_training.train.data.scored_files import placed_rows, prompt_messages
 
 if TYPE_CHECKING:
@@ -18,30 +18,29 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 
-def load_grpo_dataset(dataset_path: Path | str, **reading: Any) -> Dataset:
-    """The prompts of a file or folder for TRL's ``GRPOTrainer``, one row per prompt.
+def load_grpo_dataset(dataset_path: Path | str) -> Dataset:
+    """The prompts of ``grpo_dataset.json`` files for TRL's ``GRPOTrainer``, one row per prompt.
 
-    Rows of ``grpo_dataset.json`` (prompts without replies) keep their other columns, such as ``id``, ``scenario`` and
-    ``junction_id``. Stored rollouts and scored replies come with ``problem_id``, ``task``, ``completions`` and
-    ``rewards``; groups without a training signal are left out, as in a training.
+    Rows keep their other columns, such as ``id``, ``scenario`` and ``junction_id``; a value that a row lacks is None.
+    Stored rollouts become such rows by ``python -m grpo_training.export --to trl-grpo``.
 
     Args:
         dataset_path: a file, or a folder that is searched.
-        reading: fields of ``GRPOTrainingConfig`` for reading rollouts: ``prompts`` (default: the style in which each
-            prompt was sent), ``experiences``, ``max_problems``, ``zero_variance``.
 
     Raises:
         MissingInputError: there is no such path.
-        InputError: it has nothing usable, or a row is no prompt (file and line are named).
+        InputError: it has no prompts, or a row is no prompt (file and line are named).
     """
+    from datasets import Dataset  # optional, and slow to import
+
     path = Path(dataset_path)
-    prompt_files = [source.path for source in find_sources(path, DropReport()) if source.kind == "prompts"]
-    if prompt_files:
-        placed = (pair for file in prompt_files for pair in placed_rows(file))
-        return to_dataset([{**row, "prompt": conversation(prompt_messages(row, where))} for where, row in placed])
-    settings = GRPOTrainingConfig(model_name_or_path="none", dataset_path=path, **reading)
-    groups = each_group(settings, DropReport(), as_sent="prompts" not in reading)
-    return to_dataset([row for group in groups for row in prompt_only(group)])
+    files = [source.path for source in find_sources(path) if source.kind == "prompts"]
+    if not files:
+        raise InputError(f"No prompts in {path}", fix="Give a grpo_dataset.json, or a folder with such files.")
+    placed = [pair for file in files for pair in placed_rows(file)]
+    rows = [{**row, "prompt": conversation(prompt_messages(row, where))} for where, row in placed]
+    names = dict.fromkeys(name for row in rows for name in row)
+    return Dataset.from_dict({name: [row.get(name) for row in rows] for name in names})
 
 
 def prompt_only(group: TrainingGroup) -> list[Row]:
@@ -54,14 +53,6 @@ def prompt_only(group: TrainingGroup) -> list[Row]:
         "rewards": [response.reward for response in group.responses],
     }
     return [row]
-
-
-def to_dataset(rows: Sequence[Row]) -> Dataset:
-    """Rows as a Hugging Face ``Dataset``, with the columns of all rows; a value that a row lacks is None."""
-    from datasets import Dataset  # optional, and slow to import
-
-    names = dict.fromkeys(name for row in rows for name in row)
-    return Dataset.from_dict({name: [row.get(name) for row in rows] for name in names})
 
 
 def conversation(messages: Iterable[Message]) -> list[dict[str, str]]:

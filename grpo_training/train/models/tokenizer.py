@@ -44,12 +44,6 @@ def check_model(config: GRPOTrainingConfig) -> None:
         )
     if folder.is_dir() and not any((folder / file).exists() for file in _TOKENIZER_FILES):
         raise InputError(f"The model in {folder} has no tokenizer", fix="Copy the tokenizer files of the model there.")
-    if not folder.is_dir() and _looks_like_a_path(name):
-        raise MissingInputError(
-            f"Model not found: {folder}",
-            why="It is a file, not the folder of a model." if folder.exists() else "There is no such folder.",
-            fix="Give the folder of a model (config.json, weights, tokenizer), or its name on the Hugging Face hub.",
-        )
     if config.bf16 and not supports_bf16():
         raise ConfigurationError(
             "bf16 is on, but this machine does not support bfloat16",
@@ -126,8 +120,3 @@ def from_hub(config: GRPOTrainingConfig, load: Callable[[str], Any]) -> Any:
             why=first_line(error),
             fix="Give the folder of a model, or a name on the Hugging Face hub that this machine can reach.",
         ) from error
-
-
-def _looks_like_a_path(name: str) -> bool:
-    """Whether a name is a path. Names on the hub are ``owner/name``."""
-    return name.startswith((".", "/", "~")) or name.count("/") > 1 or name.endswith("/") or Path(name).exists()

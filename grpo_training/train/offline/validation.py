@@ -1,31 +1,28 @@
 """Figures on held-out responses: an estimate of the reward, or their log-probs. Nothing is sampled."""
-# ruff: noqa: N803, N806 - names end in their shape
+# ruff: noqa: N806 - names end in their shape
 
 from __future__ import annotations
 
 import statistics
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from accelerate.utils import gather_object
-from torch import Tensor
 
 from grpo_training.rl_math.losses import kl_per_token
-from grpo_training.train.data.batches import Batch
 from grpo_training.train.data.rows import cut
 from grpo_training.train.data.samples import Sample
 from grpo_training.train.offline.training import Training
 from grpo_training.train.processes import local_share
 
 
-@dataclass(frozen=True)
-class _Scored:
+class _Scored(NamedTuple):
     """Figures of one response: sums over its tokens, and the number of them."""
 
     log_ratio: float
     log_prob: float
     divergence: float
-    tokens: int
+    tokens: float
 
 
 def validate(training: Training) -> dict[str, float]:
@@ -71,18 +68,10 @@ def _scored(training: Training) -> dict[Sample, _Scored]:
         for micro_batch, counts in local_share(cut(rows, training.config), training.accelerator):
             batch = training.collate(micro_batch)
             logps_BC = training.logps(batch)
+            start_BC, mask_BC = training.reference.logps(micro_batch, batch), batch.mask_BC
+            columns = ((logps_BC - start_BC), logps_BC, kl_per_token(logps_BC, start_BC), torch.ones_like(logps_BC))
+            figures_B4 = torch.stack([(values_BC * mask_BC).sum(1) for values_BC in columns], dim=1)
             if counts:
-                figures = _figures(logps_BC, training.reference.logps(micro_batch, batch), batch)
-                scored |= {index[row]: of_row for row, of_row in zip(micro_batch, figures, strict=True)}
+                of_rows = zip(micro_batch, figures_B4.tolist(), strict=True)
+                scored |= {index[row]: _Scored(*figures) for row, figures in of_rows}
     return {rows[number]: of_row for share in gather_object([scored]) for number, of_row in share.items()}
-
-
-def _figures(logps_BC: Tensor, start_BC: Tensor, batch: Batch) -> list[_Scored]:
-    mask_BC = batch.mask_BC
-    columns = (
-        ((logps_BC - start_BC) * mask_BC).sum(1).tolist(),
-        (logps_BC * mask_BC).sum(1).tolist(),
-        (kl_per_token(logps_BC, start_BC) * mask_BC).sum(1).tolist(),
-        mask_BC.sum(1).tolist(),
-    )
-    return [_Scored(*figures) for figures in zip(*columns, strict=True)]

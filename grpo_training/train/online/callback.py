@@ -13,7 +13,6 @@ from typing import Any
 from torch.nn.utils import get_total_norm
 from transformers import TrainerCallback
 
-from engine.storage.append_log import replace_file
 from grpo_training.rl_math.metrics_log import MetricsLog
 from grpo_training.rl_math.progress import TrainingProgress
 from grpo_training.rl_math.stopped import TrainingStoppedError
@@ -115,7 +114,5 @@ class RunCallback(TrainerCallback):  # type: ignore[misc]
             }
             for scored in list(chosen.values())[:_SAMPLES_PER_STEP]
         ]
-        path = self.run_dir / SAMPLES
-        before = path.read_bytes() if path.exists() else b""
-        lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-        replace_file(path, before + lines.encode())
+        with (self.run_dir / SAMPLES).open("a", encoding="utf-8", errors="replace") as file:
+            file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)

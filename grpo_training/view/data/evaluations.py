@@ -27,11 +27,8 @@ class Usage(msgspec.Struct, frozen=True):
     cost_usd: _Number | None = None
 
 
-class TaskResult(msgspec.Struct, frozen=True):
-    """Right and all samples of a problem."""
-
-    num_correct: _Count
-    num_total: _Count
+TaskResult = dict[str, int | float]
+"""Right and all samples of a problem: ``num_correct``, ``num_total``."""
 
 
 class Side(msgspec.Struct, frozen=True):

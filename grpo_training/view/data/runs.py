@@ -22,7 +22,7 @@ from grpo_training.view.data.record_index import NotFoundError, RecordIndex, fus
 
 Kind = Literal["generator", "critic", "training"]
 State = Literal["running", "finished", "stopped", "unknown"]
-ValueT = TypeVar("ValueT")
+ShownT = TypeVar("ShownT", "Run", Library, Evaluation)
 
 METRICS = "metrics.jsonl"
 LANDING: Mapping[Kind, str] = {"generator": "overview", "critic": "fusions", "training": "training"}
@@ -98,9 +98,9 @@ class Store:
 
     def __init__(self, folders: Sequence[Path]) -> None:
         self.folders = [folder.resolve() for folder in folders]
-        self._runs: dict[str, Run] = {}
-        self._libraries: dict[str, Library] = {}
-        self._evaluations: dict[str, Evaluation] = {}
+        self._runs: list[Run] = []
+        self._libraries: list[Library] = []
+        self._evaluations: list[Evaluation] = []
         self._indexes: dict[Path, RecordIndex[Any, Any]] = {}
         self._next_scan = float("-inf")
 
@@ -108,31 +108,31 @@ class Store:
     def runs(self) -> list[Run]:
         """All runs, in order of their folders."""
         self._scan()
-        return list(self._runs.values())
+        return self._runs
 
     @property
     def libraries(self) -> list[Library]:
         """All libraries, in order of their folders."""
         self._scan()
-        return list(self._libraries.values())
+        return self._libraries
 
     @property
     def evaluations(self) -> list[Evaluation]:
         """All evaluations, in order of their folders."""
         self._scan()
-        return list(self._evaluations.values())
+        return self._evaluations
 
     def run(self, name: str, kind: Kind) -> Run:
         """The run of a kind with an id; raises NotFoundError if there is none."""
-        return _with_id({run.id: run for run in self.runs if run.kind == kind}, name)
+        return _with_id([run for run in self.runs if run.kind == kind], name)
 
     def library(self, name: str) -> Library:
         """The library with an id; raises NotFoundError if there is none."""
-        return _with_id({library.id: library for library in self.libraries}, name)
+        return _with_id(self.libraries, name)
 
     def evaluation(self, name: str) -> Evaluation:
         """The evaluation with an id; raises NotFoundError if there is none."""
-        return _with_id({evaluation.id: evaluation for evaluation in self.evaluations}, name)
+        return _with_id(self.evaluations, name)
 
     def beside(self, run: Run, kind: Kind) -> list[Run]:
         """The runs of a kind whose results are in the folder of a run."""
@@ -170,30 +170,31 @@ class Store:
         if time.monotonic() < self._next_scan:
             return
         taken: set[str] = set()
-        runs: dict[str, Run] = {}
-        libraries: dict[str, Library] = {}
-        evaluations: dict[str, Evaluation] = {}
+        runs: list[Run] = []
+        libraries: list[Library] = []
+        evaluations: list[Evaluation] = []
         for path in _files(self.folders):
             run = _run_of(path, taken)
             if run is not None:
-                runs[run.id] = run
+                runs.append(run)
             elif (learner := learner_of_library(path)) is not None:
                 name = _new_id(f"{path.parent.name}-{learner}-library", taken)
-                libraries[name] = Library(name, learner, path)
+                libraries.append(Library(name, learner, path))
             elif (
                 path.name.endswith(SAMPLES)
                 and (figures := path.with_name(path.name[: -len(SAMPLES)] + ".json")).exists()
             ):
                 name = _new_id(f"{path.parent.name}-{figures.stem}", taken)
-                evaluations[name] = Evaluation(name, figures.stem, figures)
+                evaluations.append(Evaluation(name, figures.stem, figures))
         self._runs, self._libraries, self._evaluations = runs, libraries, evaluations
         self._next_scan = time.monotonic() + _RESCAN_S
 
 
-def _with_id(known: Mapping[str, ValueT], name: str) -> ValueT:
-    if name not in known:
-        raise NotFoundError(f"Nothing has the id {name!r}", fix="The page of runs, experiences or tests lists all.")
-    return known[name]
+def _with_id(known: Sequence[ShownT], name: str) -> ShownT:
+    for each in known:
+        if each.id == name:
+            return each
+    raise NotFoundError(f"Nothing has the id {name!r}", fix="The page of runs, experiences or tests lists all.")
 
 
 def _run_of(path: Path, taken: set[str]) -> Run | None:

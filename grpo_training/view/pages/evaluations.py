@@ -63,7 +63,7 @@ def _order(name: str, result: TaskResult | None, base: TaskResult | None) -> tup
 
 
 def _share(result: TaskResult | None) -> float | None:
-    return None if result is None or not result.num_total else result.num_correct / result.num_total
+    return result["num_correct"] / result["num_total"] if result and result["num_total"] else None
 
 
 def _instances(store: Store, request: Request) -> Iterator[Params]:

@@ -62,9 +62,6 @@ def _chosen(index: RecordIndex[GroupSummary, RolloutGroup], count: int) -> froze
     """Half of the groups by sigma, the others by age, newest first."""
     every = index.all()
     by_sigma = sorted(every, key=lambda group: (-(group.sigma or 0.0), group.line))[: (count + 1) // 2]
-    lines = dict.fromkeys(group.line for group in by_sigma)
-    for group in reversed(every):
-        if len(lines) >= min(count, len(every)):
-            break
-        lines[group.line] = None
-    return frozenset(lines)
+    half = frozenset(group.line for group in by_sigma)
+    others = [group.line for group in reversed(every) if group.line not in half]
+    return half | frozenset(others[: count - len(half)])

@@ -331,7 +331,7 @@ def test_a_folder_is_searched_and_what_is_no_rollout_is_counted(cache, tmp_path)
         "generator_1_rollouts:p1:0",
         "generator_2_rollouts:p1:0",
     ]
-    assert report.dropped == {rollout_data.FUSIONS: 1}
+    assert report.dropped == {}
     assert [one.group_id for one in load(path / "generator_1_rollouts.jsonl")[0]] == ["generator_1_rollouts:p1:0"]
 
 
@@ -341,7 +341,7 @@ def test_a_path_without_anything_to_train_on(tmp_path):
     with pytest.raises(InputError, match="No rollouts in"):
         load(tmp_path)
     (tmp_path / "grpo_dataset.json").write_text('[{"id": "a", "prompt": "{}"}]')
-    with pytest.raises(InputError, match=r"No rollouts in .*\n.*prompts without replies"):
+    with pytest.raises(InputError, match=r"(?s)No rollouts in .*Prompts without replies"):
         load(tmp_path)
 
 
@@ -523,17 +523,16 @@ def test_exports_in_the_formats_of_trl(answered):
     assert labels == [("good", True), ("bad", False)]  # "fair" is the mean: neither good nor bad
 
 
-def test_a_hugging_face_dataset_of_rollouts_and_of_bare_prompts(answered, tmp_path):
+def test_a_hugging_face_dataset_of_prompts(tmp_path):
     datasets = pytest.importorskip("datasets")
-    loaded = exports.load_grpo_dataset(answered)
-    assert isinstance(loaded, datasets.Dataset)
-    assert loaded[0]["prompt"][-1]["content"].endswith("What is p1?")
     (tmp_path / "bare/grid").mkdir(parents=True)
     rows = [
         {"id": "grid_n7", "scenario": "grid", "junction_id": "n7", "prompt": '{"phase": 2}', "expert_decision": None}
     ]
     (tmp_path / "bare/grid/grpo_dataset.json").write_text(json.dumps(rows))
-    [row] = exports.load_grpo_dataset(tmp_path / "bare")
+    loaded = exports.load_grpo_dataset(tmp_path / "bare")
+    assert isinstance(loaded, datasets.Dataset)
+    [row] = loaded
     assert row["prompt"] == [{"role": "user", "content": '{"phase": 2}'}]
     assert (row["id"], row["scenario"], row["junction_id"]) == ("grid_n7", "grid", "n7")
 

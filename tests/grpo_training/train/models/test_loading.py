@@ -122,7 +122,7 @@ def test_a_model_in_the_hubs_cache_needs_no_network(folder, tmp_path, monkeypatc
 
 def test_a_file_is_no_model(tmp_path):
     (tmp_path / "model.bin").write_bytes(b"x")
-    with pytest.raises(MissingInputError, match="a file, not the folder of a model"):
+    with pytest.raises(MissingInputError, match="Model not found"):
         load_model(settings(tmp_path / "model.bin"))
 
 

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -117,7 +117,10 @@ async def generate(settings: TeacherSettings, manager: ApiManager) -> int:
         at_once = ConcurrencyRule(start=settings.concurrency, maximum=settings.concurrency)
         async with open_client(settings, manager, at_once) as client:
             agent = TeacherAgent(client, task, settings.sampling, settings.prompts)
-            teacher_run = TeacherRun(agent, canonical, store, settings, configuration_hash(manifest.configuration))
+            # A short hash of everything that changes a trace; stored on each.
+            configuration = json.dumps(manifest.configuration, sort_keys=True).encode()
+            config_hash = hashlib.sha256(configuration).hexdigest()[:12]
+            teacher_run = TeacherRun(agent, canonical, store, settings, config_hash)
             try:
                 await teacher_run.ask_all(problems)
             finally:
@@ -160,11 +163,6 @@ def _facts(manager: ApiManager, prompt_hash: str) -> dict[str, Any]:
     endpoint = manager.endpoint(ROLE)
     api = {} if endpoint.api == "chat" else {"api": endpoint.api}
     return {"model": endpoint.model, "extra_body": endpoint.shown_extra_body, "prompt_hash": prompt_hash, **api}
-
-
-def configuration_hash(configuration: Mapping[str, Any]) -> str:
-    """A short hash of everything that changes a trace; stored on each."""
-    return hashlib.sha256(json.dumps(configuration, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def _rows_of_start(teacher_run: TeacherRun, counters: Counters) -> list[tuple[str, str]]:

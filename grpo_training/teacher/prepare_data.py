@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +20,7 @@ from grpo_training.cli.bar import progress_bar
 from grpo_training.cli.terminal_text import say
 from grpo_training.teacher.settings import PrepareSettings
 
+_SHINGLE = 3  # words; problems of MBPP have about twelve
 _MAX_THREADS = 64
 
 
@@ -46,6 +48,7 @@ def run(settings: PrepareSettings, preparations: Sequence[DataPreparation]) -> i
         to_train, to_val = split(usable, settings.seed, settings.train_share)
         train += to_train
         val += to_val
+    train = without_near_duplicates(train, val, settings.near_duplicate, drops)
     if not train or not val:
         raise InputError(f"Nothing to write: {len(train)} problems for training, {len(val)} for validation")
     settings.output_dir.mkdir(parents=True, exist_ok=True)
@@ -114,6 +117,39 @@ def split(problems: Iterable[Problem], seed: int, train_share: float) -> tuple[l
         digest = hashlib.sha256(f"{seed}|{problem.id}".encode()).digest()
         sides[int.from_bytes(digest[:8], "big") / 2**64 >= train_share].append(problem)
     return sides
+
+
+def without_near_duplicates(
+    train: Sequence[Problem], val: Sequence[Problem], threshold: float, drops: list[Dropped]
+) -> list[Problem]:
+    """The training problems whose text is not similar to that of a validation problem.
+
+    Two texts are similar if the Jaccard index of their sets of word triples reaches the threshold.
+    """
+    val_sets = {problem.id: _shingles(problem.text) for problem in val}
+    having: dict[str, list[str]] = {}
+    for problem_id, shingles in val_sets.items():
+        for shingle in shingles:
+            having.setdefault(shingle, []).append(problem_id)
+    kept = []
+    for problem in train:
+        shingles = _shingles(problem.text)
+        shared = Counter(problem_id for shingle in shingles for problem_id in having.get(shingle, ()))
+        similar = [
+            problem_id
+            for problem_id, common in shared.items()
+            if common / (len(shingles) + len(val_sets[problem_id]) - common) >= threshold
+        ]
+        if similar:
+            drops.append((problem.id, "near_duplicate", f"its text is similar to that of {min(similar)} in val"))
+        else:
+            kept.append(problem)
+    return kept
+
+
+def _shingles(text: str) -> frozenset[str]:
+    words = re.findall(r"\w+", text.casefold())
+    return frozenset(" ".join(words[at : at + _SHINGLE]) for at in range(max(1, len(words) - _SHINGLE + 1)))
 
 
 def _figures(problems: Sequence[Problem]) -> dict[str, Any]:

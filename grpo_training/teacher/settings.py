@@ -22,6 +22,12 @@ class PrepareSettings(Settings):
     output_dir: Path = Field(WORKING_DIR / "data", description="folder of train.jsonl, val.jsonl and data_report.json")
     seed: int = Field(42, description="seed of the split")
     train_share: float = Field(0.8, gt=0, lt=1, description="share of the problems for training")
+    near_duplicate: float = Field(
+        0.8,
+        gt=0,
+        le=1,
+        description="drop training problems this similar to a validation problem (Jaccard index of word triples)",
+    )
 
 
 def with_task_options(preparations: Sequence[DataPreparation]) -> type[PrepareSettings]:

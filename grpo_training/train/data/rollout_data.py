@@ -36,14 +36,8 @@ from prompts import prompt_styles
 KeyT = TypeVar("KeyT")
 Kind = Literal["rollouts", "scored", "prompts", "other"]
 
-INCOMPLETE = "groups: incomplete, a reply failed or a reward is missing"
-IMAGES = "groups: their problem has an image, and the training is on texts"
-NO_TEXT = "groups: the text of no reply is stored"
-SINGLE = "groups: a single reply, whose advantage is 0"
 EQUAL = "groups: all rewards are equal, so all advantages are 0 (--zero-variance keeps them)"
-FURTHER = "groups: of further problems (--max-problems)"
 BUILT = "groups: their prompt is built from the present templates, so off-policy: stored log-probs are not used"
-SECOND_REQUEST = "replies: to a second request, whose prompt is not stored"
 RE_ASKED = "replies: to a second request, so their stored log-probs are not used"
 REASONING = "replies: stored with separate reasoning, which was put before the text in <think> tags"
 _SNIFFED_ROWS = 20
@@ -99,7 +93,7 @@ def each_group(settings: GRPOTrainingConfig, report: DropReport, *, as_sent: boo
             problems.add(group.problem_id)
             yield answered
         else:
-            report.drop(FURTHER)
+            report.drop("groups: of further problems (--max-problems)")
 
 
 def _groups_of(source: Source, settings: GRPOTrainingConfig, report: DropReport) -> Iterator[TrainingGroup]:
@@ -224,15 +218,15 @@ def _training_groups(
     group: RolloutGroup, name: str, settings: GRPOTrainingConfig, report: DropReport
 ) -> Iterator[TrainingGroup]:
     if not group.complete or any(rollout.r_total is None for rollout in group.rollouts):
-        report.drop(INCOMPLETE)
+        report.drop("groups: incomplete, a reply failed or a reward is missing")
         return
     task = task_named(group.task or DEFAULT_TASK)
     if images_of(task, problem_of(group)):
-        report.drop(IMAGES)
+        report.drop("groups: their problem has an image, and the training is on texts")
         return
     responses = tuple(_response(rollout, task, report) for rollout in group.rollouts)
     if not any(response.text or response.token_ids for response in responses):
-        report.drop(NO_TEXT)
+        report.drop("groups: the text of no reply is stored")
         return
     policy = group.policy
     if policy is not None and policy.sampling.top_p is not None and policy.sampling.top_p < 1:
@@ -276,7 +270,7 @@ def _response(rollout: Rollout, task: Task, report: DropReport) -> TrainingRespo
 def _to_first_request(group: TrainingGroup, report: DropReport) -> TrainingGroup | None:
     """The group without replies to second requests; None if there are no others."""
     first = tuple(response for response in group.responses if not response.re_asked)
-    report.drop(SECOND_REQUEST, len(group.responses) - len(first))
+    report.drop("replies: to a second request, whose prompt is not stored", len(group.responses) - len(first))
     return replace(group, responses=first) if first else None
 
 
@@ -292,5 +286,5 @@ def _has_signal(group: TrainingGroup, settings: GRPOTrainingConfig, report: Drop
     is_kept = settings.zero_variance == "keep" or is_right
     if is_kept or group_stats([response.reward for response in group.responses], tau=0.0).std > 0:
         return True
-    report.drop(SINGLE if len(group.responses) == 1 else EQUAL)
+    report.drop("groups: a single reply, whose advantage is 0" if len(group.responses) == 1 else EQUAL)
     return False

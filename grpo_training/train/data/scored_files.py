@@ -24,8 +24,6 @@ from grpo_training.teacher.traces import messages_hash
 from grpo_training.train.data.samples import DropReport, TrainingGroup, TrainingResponse
 
 REPAIR = "Correct or remove that row."
-BROKEN_ROWS = "rows: could not be read"
-NO_REWARD = "groups: incomplete, a reply has no reward"
 _REPLY = ("completion", "response", "text", "output")
 _REASONING = ("reasoning_content", "reasoning", "thinking")
 _SHOWN_BROKEN = 5
@@ -91,7 +89,7 @@ def readable_rows(path: Path, broken: list[str]) -> Iterator[tuple[str, dict[str
 
 def report_broken(report: DropReport, lines: Sequence[str]) -> None:
     """Count the lines that could not be read and name the first of them."""
-    report.drop(BROKEN_ROWS, len(lines))
+    report.drop("rows: could not be read", len(lines))
     for line in lines[:_SHOWN_BROKEN]:
         report.detail(f"skipped {line}")
 
@@ -129,7 +127,7 @@ def read_scored(path: Path, name: str, report: DropReport) -> list[TrainingGroup
     for number, (messages, row, responses) in enumerate(groups.values(), 1):
         scored = tuple(response for response in responses if response is not None)
         if len(scored) < len(responses):
-            report.drop(NO_REWARD)
+            report.drop("groups: incomplete, a reply has no reward")
             continue
         ids = (_text(row, key) for key in ("problem_id", "prompt_id", "id", "task_id"))
         group = TrainingGroup(

@@ -20,12 +20,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 
-NOT_ACCEPTED = "traces: not accepted by the tests"
-NOT_EXECUTED = "traces: of another program, and never executed here"
-OTHER_PROMPT = "traces: made with another prompt than the student's"
-NO_REPLY = "traces: accepted, but without prompt or reply"
-
-
 def load_teacher_samples(
     tokenizer: PreTrainedTokenizerBase, config: GRPOTrainingConfig, report: DropReport
 ) -> list[Sample]:
@@ -100,9 +94,9 @@ def trace_sample(
 def _refusal(trace: TeacherTrace, hashes: Collection[str]) -> str:
     """Why a trace is not imitated; empty if it is."""
     if not trace.status and not trace.accepted:
-        return NOT_EXECUTED
+        return "traces: of another program, and never executed here"
     if not trace.accepted or trace.teacher_metadata.finish_reason == "length":
-        return NOT_ACCEPTED
+        return "traces: not accepted by the tests"
     if trace.prompt_hash not in hashes:
-        return OTHER_PROMPT
-    return "" if trace.messages and trace.full_response.strip() else NO_REPLY
+        return "traces: made with another prompt than the student's"
+    return "" if trace.messages and trace.full_response.strip() else "traces: accepted, but without prompt or reply"

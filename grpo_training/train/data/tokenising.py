@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
 EMPTY = "replies: without text"
 TOO_LONG = "replies: prompt and reply are longer than max_seq_length"
-NOTHING_LEFT = "groups: none of their replies is usable"
 OTHER_TOKENIZER = "replies: stored ids of another tokenizer; tokenised from the text, without log-probs"
-RETOKENIZED = "replies: tokenised from the text, as no ids are stored"
 NO_LOGPROBS = "replies: without log-probs of the sampling policy; those of the initial model take their place"
 
 WITHOUT_REASONING = (
@@ -67,7 +65,7 @@ def tokenise_groups(
         if samples:
             result.append(samples)
         else:
-            report.drop(NOTHING_LEFT)
+            report.drop("groups: none of their replies is usable")
     report.remark(WITHOUT_REASONING, chat.without_reasoning)
     return result
 
@@ -167,7 +165,7 @@ def _sample(
     ids, old = response.token_ids, response.logprobs
     is_from_server = bool(ids) and chat.matches_text(ids or (), response.text)
     if not is_from_server:
-        report.remark(OTHER_TOKENIZER if ids else RETOKENIZED)
+        report.remark(OTHER_TOKENIZER if ids else "replies: tokenised from the text, as no ids are stored")
         ids, old = chat.completion(response.text, truncated=response.truncated), None
         if not response.text.strip() or not ids:  # no ids: cut off within the tag that opens its reasoning
             report.drop(EMPTY)

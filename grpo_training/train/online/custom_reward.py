@@ -81,10 +81,7 @@ class BatchReward:
             of_trainer: values of :data:`OF_TRAINER`.
         """
         as_text = all(isinstance(row.get("prompt"), str) for row in rows)
-        said = [
-            completion if isinstance(completion, str) else completion[-1].get("content") or ""
-            for completion in completions
-        ]
+        said = [completion[-1].get("content") or "" for completion in completions]
         given: dict[str, Any] = {name: [row.get(name) for row in rows] for row in rows for name in row}
         given |= {
             "prompts": [row["prompt"] for row in rows] if as_text else list(prompts),
@@ -93,11 +90,10 @@ class BatchReward:
             **of_trainer,
         }
         given.pop("prompt", None)
-        unasked = {name for name in _COMPLETIONS if name not in self._names}  # the other word for the same
         chosen = {
             name: value
-            for name, value in given.items()
-            if name in self._names or (self._takes_all and name not in unasked)
+            for name, value in given.items()  # of the two words for the same only the one that is asked for
+            if name in self._names or (self._takes_all and name not in _COMPLETIONS)
         }
         try:
             values = list(self._function(**chosen))

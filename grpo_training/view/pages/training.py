@@ -63,7 +63,7 @@ def training_view(folder: Path) -> dict[str, Any]:
     ``stages`` has name, first and last step of each; ``held_out`` the last estimate of the reward of fresh replies to
     held-out problems, and that of the initial model.
     """
-    rows = read_metrics(folder / METRICS)
+    rows = sorted((row for row in _json_lines(folder / METRICS) if _has_step(row)), key=lambda row: row["step"])
     config = folder / CONFIG
     settings = config.read_text(encoding="utf-8", errors="replace") if config.is_file() else ""
     return {
@@ -77,11 +77,6 @@ def training_view(folder: Path) -> dict[str, Any]:
         "problems": samples_over_time(_json_lines(folder / SAMPLES)),
         "settings": cut(settings),
     }
-
-
-def read_metrics(path: Path) -> list[Row]:
-    """The lines of metrics that have a step, in the order of the steps."""
-    return sorted((row for row in _json_lines(path) if _has_step(row)), key=lambda row: row["step"])
 
 
 def charts_of(rows: Sequence[Row]) -> dict[str, dict[str, Any]]:

@@ -16,7 +16,7 @@ from grpo_training.improve.improved import Improved, Result
 from grpo_training.runs import folder as run_folders
 from grpo_training.runs.problems import read_problems
 from grpo_training.train.config import GRPOTrainingConfig
-from grpo_training.train.data.rollout_data import IMAGES, each_group
+from grpo_training.train.data.rollout_data import each_group
 from grpo_training.train.data.samples import DropReport
 from tests.grpo_training.learning.test_answers_loop import groups, start
 from tests.support.analyst import for_analyst, with_lesson
@@ -85,7 +85,7 @@ def test_the_fine_tune_leaves_out_problems_with_images(tmp_path):
     start(tmp_path, generator1, "--dataset", write(tmp_path, 3), *flags, reply=seeing)
     report = DropReport()
     assert list(each_group(GRPOTrainingConfig(model_name_or_path="m", dataset_path=tmp_path / "cache"), report)) == []
-    assert report.dropped == {IMAGES: 3}
+    assert report.dropped == {"groups: their problem has an image, and the training is on texts": 3}
 
 
 def test_another_image_is_asked_again_and_is_another_run(tmp_path):

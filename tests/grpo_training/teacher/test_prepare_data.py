@@ -10,7 +10,7 @@ from engine.tasks.code import preparation
 from engine.tasks.code.problems import code_problem
 from engine.tasks.code.testing.report import Report
 from grpo_training.prepare_data import main
-from grpo_training.teacher.prepare_data import split
+from grpo_training.teacher.prepare_data import _shingles, split, without_near_duplicates
 
 
 def problem(number, text="Write a function.", code="def f(x):\n    return x + 1"):
@@ -84,6 +84,42 @@ def test_more_problems_never_move_others():
     assert {one.id for one in val} <= {one.id for one in more_val}
     assert 0.7 < len(more_train) / len(many) < 0.9
     assert split(many, 43, 0.8)[1] != more_val
+
+
+def _jaccard(one, other):
+    return len(one & other) / len(one | other)
+
+
+def test_near_duplicates_by_hand():
+    one, other = "find the sum of all even numbers in a list", "Find the sum of all even numbers in a list!"
+    assert _jaccard(_shingles(one), _shingles(other)) == 1.0
+    # Ten words are eight triples; another last word changes one of them: 7 in both, 9 in all.
+    changed = "find the sum of all even numbers in a tuple"
+    assert _jaccard(_shingles(one), _shingles(changed)) == pytest.approx(7 / 9)
+    train = [problem(601, one), problem(602, changed), problem(603, "something else is asked here"), problem(604, "x")]
+    drops = []
+    kept = without_near_duplicates(train, [problem(605, other)], 0.8, drops)
+    assert [each.id for each in kept] == ["mbpp_602", "mbpp_603", "mbpp_604"]
+    assert drops == [("mbpp_601", "near_duplicate", "its text is similar to that of mbpp_605 in val")]
+    assert len(without_near_duplicates(train, [problem(605, other)], 7 / 9, [])) == 2
+
+
+def test_near_duplicates_are_those_that_comparing_all_pairs_finds():
+    import random
+
+    rng = random.Random(5)
+    words = "a b c".split()
+    texts = [" ".join(rng.choices(words, k=rng.randint(3, 9))) for _ in range(120)]
+    problems = [problem(number, text) for number, text in enumerate(texts, 601)]
+    train, val = problems[:80], problems[80:]
+    for threshold in (0.3, 0.5, 0.8, 1.0):
+        alike = [
+            each.id for each in train
+            if any(_jaccard(_shingles(each.text), _shingles(other.text)) >= threshold for other in val)
+        ]  # fmt: skip
+        kept = {each.id for each in without_near_duplicates(train, val, threshold, [])}
+        assert alike
+        assert kept == {each.id for each in train} - set(alike)
 
 
 def test_a_machine_that_cannot_run_programs_is_no_fault_of_the_problems(sources, tmp_path, monkeypatch):

@@ -23,7 +23,7 @@ from grpo_training.agents.generator import generator_messages, prompt_hash
 from grpo_training.export import trl_rows
 from grpo_training.serve.model_folder import content_digest
 from grpo_training.train.config import GRPOTrainingConfig
-from grpo_training.train.data import rollout_data, scored_files, stored_logprobs
+from grpo_training.train.data import rollout_data, stored_logprobs
 from grpo_training.train.data import trl_datasets as exports
 from grpo_training.train.data.rollout_data import each_group, join_reasoning, load_groups, split_validation
 from grpo_training.train.data.samples import DropReport
@@ -119,10 +119,10 @@ def test_groups_that_are_incomplete_or_teach_nothing_are_dropped_and_counted(cac
     groups, report = load(path)
     assert [one.problem_id for one in groups] == ["kept"]
     assert report.dropped == {
-        rollout_data.INCOMPLETE: 2,
+        "groups: incomplete, a reply failed or a reward is missing": 2,
         rollout_data.EQUAL: 2,
-        rollout_data.SINGLE: 1,
-        rollout_data.NO_TEXT: 1,
+        "groups: a single reply, whose advantage is 0": 1,
+        "groups: the text of no reply is stored": 1,
     }
     assert "left out      2  groups: incomplete" in str(report)
     assert [one.problem_id for one in load(path, zero_variance="right")[0]] == ["kept", "right", "alone"]
@@ -135,7 +135,7 @@ def test_incomplete_and_foreign_lines_are_reported_with_their_location(cache):
         file.write('{"problem_id": "p2", "rollouts": []}\n{"problem_id": "p3", "rol')
     groups, report = load(path)
     assert [one.problem_id for one in groups] == ["p1"]
-    assert report.dropped == {scored_files.BROKEN_ROWS: 2}
+    assert report.dropped == {"rows: could not be read": 2}
     assert any("generator_1_rollouts.jsonl:3: the last line is cut off" in text for text in report.details)
 
 
@@ -368,7 +368,7 @@ def test_scored_rows_of_one_prompt_form_a_group(tmp_path):
     assert two.group_id == "scored:2"
     assert [message.role for message in two.messages] == ["system", "user"]
     assert [(one.text, one.reward) for one in two.responses] == [("two", 0.5), ("2", 1.0), ("zwei", 0.0)]
-    assert report.dropped == {scored_files.NO_REWARD: 1, scored_files.BROKEN_ROWS: 2}
+    assert report.dropped == {"groups: incomplete, a reply has no reward": 1, "rows: could not be read": 2}
     assert any("line 8: no reply" in text for text in report.details)
 
 
@@ -412,7 +412,7 @@ def test_a_reward_that_is_no_number_or_a_mistake_leaves_the_group_out(tmp_path, 
     good = [{**row, "prompt": "Say two.", "reward": reward} for reward in (1e30, 0)]
     [kept], report = scored(tmp_path, {**row, "reward": reward}, {**row, "reward": 1}, {**row, "reward": 0}, *good)
     assert [one.reward for one in kept.responses] == [1e30, 0.0]
-    assert report.dropped == {scored_files.NO_REWARD: 1}
+    assert report.dropped == {"groups: incomplete, a reply has no reward": 1}
     named = [f"{tmp_path / 'scored.jsonl'}, line 1: the reward {str(reward)[:60]!r} is no number"]
     assert report.details[:1] == ([] if reward is None else named)
 
@@ -465,7 +465,7 @@ def test_what_another_program_recorded_is_read_and_left_out_as_it_holds_no_repli
     )
     assert groups == []
     assert sum(report.dropped.values()) == 30  # as many problems as it holds; three of its lines are repetitions
-    assert report.dropped[rollout_data.NO_TEXT] > 0
+    assert report.dropped["groups: the text of no reply is stored"] > 0
 
 
 def test_whole_problems_are_held_out_and_always_the_same_ones(cache):

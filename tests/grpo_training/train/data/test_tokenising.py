@@ -77,7 +77,11 @@ def test_the_labels_are_the_reply_and_its_end_and_nothing_of_the_prompt(tokenize
     assert sample.prompt_ids == (USER, ASK, END, ASSISTANT)
     assert sample.completion_ids == (ONE, TWO, END)
     assert (sample.ids_source, sample.old_logps, sample.length) == ("retokenized", None, 7)
-    assert report.remarks[tokenising.RETOKENIZED] == report.remarks[tokenising.NO_LOGPROBS] == 1
+    assert (
+        report.remarks["replies: tokenised from the text, as no ids are stored"]
+        == report.remarks[tokenising.NO_LOGPROBS]
+        == 1
+    )
 
 
 def test_the_end_is_the_templates_end_of_turn_and_not_the_end_of_text(tokenizer):
@@ -193,7 +197,7 @@ def test_rows_that_are_too_long_or_empty_are_counted_and_the_baseline_keeps_thei
 def test_a_group_without_any_usable_reply_goes_and_is_counted(tokenizer):
     groups, report = tokenised([group(TrainingResponse(" ", 1.0))], tokenizer, settings())
     assert groups == []
-    assert report.dropped == {tokenising.EMPTY: 1, tokenising.NOTHING_LEFT: 1}
+    assert report.dropped == {tokenising.EMPTY: 1, "groups: none of their replies is usable": 1}
 
 
 def test_an_empty_reply_that_the_model_did_sample_is_trained_on(tokenizer):
@@ -290,8 +294,6 @@ def teacher(tmp_path, tokenizer, *rows, report=None):
 
 
 def test_accepted_traces_become_rows_with_their_reasoning(tmp_path, trace):
-    from grpo_training.train.data.teacher_samples import NOT_ACCEPTED, NOT_EXECUTED, OTHER_PROMPT
-
     tokenizer = make_tokenizer(TEMPLATE.replace("{{ raise_exception('no system prompt') }}", ""))
     report = DropReport()
     rows = [
@@ -310,7 +312,11 @@ def test_accepted_traces_become_rows_with_their_reasoning(tmp_path, trace):
     ]
     assert {(sample.reward, sample.advantage, sample.old_logps) for sample in samples} == {(1.0, 0.0, None)}
     assert len({sample.group_id for sample in samples}) == 3
-    assert report.dropped == {NOT_EXECUTED: 1, OTHER_PROMPT: 1, NOT_ACCEPTED: 1}
+    assert report.dropped == {
+        "traces: of another program, and never executed here": 1,
+        "traces: made with another prompt than the student's": 1,
+        "traces: not accepted by the tests": 1,
+    }
 
 
 def test_traces_of_another_prompt_are_refused_with_the_counts(tmp_path, trace, tokenizer):

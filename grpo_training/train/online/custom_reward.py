@@ -81,7 +81,10 @@ class BatchReward:
             of_trainer: values of :data:`OF_TRAINER`.
         """
         as_text = all(isinstance(row.get("prompt"), str) for row in rows)
-        said = [completion[-1].get("content") or "" for completion in completions]
+        said = [
+            completion if isinstance(completion, str) else completion[-1].get("content") or ""
+            for completion in completions
+        ]
         given: dict[str, Any] = {name: [row.get(name) for row in rows] for row in rows for name in row}
         given |= {
             "prompts": [row["prompt"] for row in rows] if as_text else list(prompts),

@@ -7,7 +7,7 @@ scored against the problem of its own row only, so shuffled or repeated batches 
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
@@ -147,6 +147,7 @@ class TrlReward:
     ) -> None:
         self.latest: list[ScoredCompletion] = []
         self.scored = self.without_reward = 0
+        self.faults: Counter[Outcome] = Counter()
         self.first_error = ""
         self._evaluator, self._custom = RewardEvaluator(), custom
         self._reward_functions = reward_functions
@@ -201,6 +202,7 @@ class TrlReward:
         self.scored += len(self.latest)
         rewards = [scored.reward for scored in self.latest]
         self.without_reward += rewards.count(None)
+        self.faults.update(scored.outcome for scored in self.latest if scored.outcome is not Outcome.OK)
         self.first_error = self.first_error or next((scored.error for scored in self.latest if scored.error), "")
         if log_metric is not None:
             for name, value in (batch_metrics(self.latest) | {"scoring_time": self._clock() - called}).items():
@@ -258,9 +260,11 @@ class TrlReward:
             raise self._nothing_scored(f"None of {self.scored} completions could be scored")
 
     def _nothing_scored(self, what: str) -> NothingScoredError:
+        counts = ", ".join(f"{outcome} {count}" for outcome, count in self.faults.most_common())
+        error = f" First error: {self.first_error}." if self.first_error else ""
         return NothingScoredError(
             what,
-            why=f"First error: {self.first_error or 'no component was measured'}.",
+            why=f"Outcomes so far: {counts or 'no component was measured'}.{error}",
             fix="Correct the verifier of the task (see python -m grpo_training.doctor) or the custom reward.",
         )
 

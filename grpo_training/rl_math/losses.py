@@ -128,8 +128,9 @@ def policy_loss(
     loss = _reduce(cost_BC * mask_BC, mask_BC, loss_type, max_completion_length, totals)
     with torch.no_grad():
         clipped = _clipped(ratio, advantages_B1, loss_type, epsilon, high)
-        metrics = {name: _share(values, mask_BC, totals) for name, values in clipped.items()}
-        metrics["ratio_mean"] = _share(ratio, mask_BC, scored or totals)
+        share = _share_of_responses if importance_sampling_level == "sequence" else _share
+        metrics = {name: share(values, mask_BC, totals) for name, values in clipped.items()}
+        metrics["ratio_mean"] = share(ratio, mask_BC, scored or totals)
         metrics["old_logps_missing"] = unknown_BC.sum()
         if kl_BC is not None:
             metrics["kl"] = _share(kl_BC, mask_BC, totals)

@@ -11,7 +11,7 @@ import fcntl
 import hashlib
 import json
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -21,9 +21,9 @@ from urllib.parse import quote
 from pydantic import BaseModel
 
 from engine.errors import FatalEndpointError, first_line
-from engine.llm.cancellation import running_timeout
+from engine.llm.cancellation import within
 from engine.llm.connection import EndpointConnection
-from engine.llm.journal import NotedBatch, ResponseJournal, StoredMeanwhileError
+from engine.llm.journal import NotedBatch, ResponseJournal
 from engine.llm.requests import format_of
 from engine.llm.retry import RetryAction, RetryDecision
 from engine.llm.sender import RequestSender
@@ -116,10 +116,9 @@ class BatchCollector:
             body: its body, as JSON values.
 
         Returns:
-            the body; None if the batch ended without an answer to this request.
+            the body; None if the batch ended without an answer to this request, or another process has stored it.
 
         Raises:
-            StoredMeanwhileError: another process has the reply from its batch.
             StatusError: this request of the batch was refused, or failed.
             FatalEndpointError: there is no batch API, or it failed.
             JournalError: the batch cannot be noted.
@@ -136,7 +135,7 @@ class BatchCollector:
         waiting.append(_Waiting(custom_id, keys[0], json.dumps(sent).encode() + b"\n"))
         batch = (await asyncio.shield(collecting)).get(custom_id)
         if batch is None:
-            raise StoredMeanwhileError
+            return None
         lines = await asyncio.shield(batch)
         line = lines.pop(custom_id, None)  # so that the next attempt is not answered by it
         if line is None:
@@ -231,7 +230,7 @@ class BatchCollector:
             nonlocal is_new
             found = None if is_new else await _found(connection, noted.file_id)
             is_new = False
-            return found or _State.model_validate_json(await connection.call("batches", body)).id
+            return found or _State.model_validate_json(await connection.transport.call("batches", body)).id
 
         return await self._call(connection, create, noted)
 
@@ -241,7 +240,7 @@ class BatchCollector:
         path = f"batches/{quote(noted.batch_id or '', safe='')}"
 
         async def look() -> _State:
-            return _State.model_validate_json(await connection.call(path))
+            return _State.model_validate_json(await connection.transport.call(path))
 
         while (state := await self._call(connection, look, noted)).status not in _ENDED:
             done = sum((state.request_counts or {}).get(name, 0) for name in ("completed", "failed"))
@@ -265,13 +264,16 @@ class BatchCollector:
         return lines
 
     async def _call(
-        self, connection: EndpointConnection, work: Callable[[], Awaitable[ReadT]], noted: NotedBatch | None = None
+        self,
+        connection: EndpointConnection,
+        work: Callable[[], Coroutine[Any, Any, ReadT]],
+        noted: NotedBatch | None = None,
     ) -> ReadT:
         """Use the batch API until it answers.
 
         Args:
             connection: where it is.
-            work: does it; raises as :meth:`EndpointConnection.call`, or ``ValueError`` for a reply of another form.
+            work: does it; raises as :meth:`Transport.call`, or ``ValueError`` for a reply of another form.
             noted: the batch that it is about, if there is one. It is forgotten if the provider does not have it.
 
         Raises:
@@ -281,8 +283,7 @@ class BatchCollector:
         while True:
             status = 0
             try:
-                async with running_timeout(endpoint.timeout_s):
-                    return await work()
+                return await within(endpoint.timeout_s, work(), lambda: None)
             except Exception as error:
                 status = error.status if isinstance(error, StatusError) else 0
                 decision = connection.classify(error, frozenset(), None)
@@ -300,7 +301,7 @@ class BatchCollector:
                 decision = replace(decision, action=RetryAction.STOP, code="no_batches")
             if not decision.retry or self._sender.clock() - began + wait_s > self._sender.retry.total_s:
                 raise self._refused(connection, decision, lost)
-            self._sender.trouble.will_retry(endpoint, decision, failures, connection.answered)
+            self._sender.trouble.will_retry(endpoint, decision, failures, connection.answers > 0)
             await self._sender.sleep(wait_s)
 
     def _refused(
@@ -348,14 +349,14 @@ def _files(waiting: Sequence[_Waiting]) -> Iterator[list[_Waiting]]:
 async def _upload(connection: EndpointConnection, part: Sequence[_Waiting]) -> str:
     """Upload a file of requests; the provider's name of it."""
     content = b"".join(request.line for request in part)
-    return _State.model_validate_json(await connection.call("files", {"purpose": "batch"}, content)).id
+    return _State.model_validate_json(await connection.transport.call("files", {"purpose": "batch"}, content)).id
 
 
 async def _found(connection: EndpointConnection, file_id: str) -> str | None:
     """The name of the batch that was made of a file; None if there is none."""
     after = ""
     while True:
-        page = _Page.model_validate_json(await connection.call(f"batches?limit=100{after}"))
+        page = _Page.model_validate_json(await connection.transport.call(f"batches?limit=100{after}"))
         found = next((state.id for state in page.data if state.input_file_id == file_id), None)
         if found is not None or not page.has_more or not page.data:
             return found
@@ -364,7 +365,7 @@ async def _found(connection: EndpointConnection, file_id: str) -> str | None:
 
 async def _download(connection: EndpointConnection, file_id: str, wanted: Collection[str]) -> _Lines:
     """The lines of a file of replies."""
-    content = await connection.call(f"files/{quote(file_id, safe='')}/content")
+    content = await connection.transport.call(f"files/{quote(file_id, safe='')}/content")
     return await asyncio.to_thread(_read_lines, content, wanted)
 
 

@@ -71,14 +71,6 @@ class Counters(Spent):
     by_purpose: dict[str, Spent] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Hold:
-    """The amounts that one attempt has reserved."""
-
-    tokens: int
-    usd: float
-
-
 class Budget:
     """Tracks spent and reserved amounts and refuses requests that could exceed a limit. For one event loop at a time.
 
@@ -95,12 +87,15 @@ class Budget:
         self._held_tokens = 0
         self._waiters: deque[asyncio.Future[None]] = deque()
 
-    async def hold(self, tokens: int, usd: float | None) -> Hold:
+    async def hold(self, tokens: int, usd: float | None) -> tuple[int, float]:
         """Reserve the highest possible cost of an attempt. Waits while attempts in flight hold the remaining budget.
 
         Args:
             tokens: upper bound of prompt and completion tokens.
             usd: upper bound of their price; None if the endpoint has no prices.
+
+        Returns:
+            what was reserved, for :meth:`settle`.
 
         Raises:
             BudgetExceededError: the attempt could exceed a limit even if all attempts in flight cost nothing.
@@ -112,41 +107,27 @@ class Budget:
                 why="The endpoint has no price_in and price_out, so the cost is unknown.",
                 fix="Add both to its entry in the API configuration, or use --budget-tokens.",
             )
-        hold = Hold(tokens, usd or 0.0)
-        waiter: asyncio.Future[None] | None = None
+        cost = usd or 0.0
         try:
-            while not self._reserve(hold):
-                first_time = waiter is None
-                waiter = asyncio.get_running_loop().create_future()
-                if first_time:
-                    self._waiters.append(waiter)
-                else:  # it was first in the queue and keeps its place
-                    self._waiters.appendleft(waiter)
+            while not self._fits(self._held_tokens + tokens, self._held_usd + cost):
+                if not self._fits(tokens, cost):
+                    raise self._exceeded(tokens, cost)
+                waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                self._waiters.append(waiter)
                 await waiter
+            self._held_tokens += tokens
+            self._held_usd += cost
         finally:
             self._wake_next()  # also after an error: the next request may be smaller
-        return hold
+        return tokens, cost
 
-    def settle(self, hold: Hold, tokens: int, usd: float | None) -> None:
-        """Release the reservation and record what the attempt actually cost."""
-        self._held_tokens -= hold.tokens
-        self._held_usd -= hold.usd
-        self.spend(tokens, usd or 0.0)
-        self._wake_next()
-
-    def spend(self, tokens: int, usd: float) -> None:
-        """Record what was spent."""
+    def settle(self, held: tuple[int, float], tokens: int, usd: float | None) -> None:
+        """Release what was reserved and record what the attempt actually cost."""
+        self._held_tokens -= held[0]
+        self._held_usd -= held[1]
         self.spent_tokens += tokens
-        self.spent_usd += usd
-
-    def _reserve(self, hold: Hold) -> bool:
-        if not self._fits(hold.tokens, hold.usd):
-            raise self._exceeded(hold)
-        if not self._fits(self._held_tokens + hold.tokens, self._held_usd + hold.usd):
-            return False
-        self._held_tokens += hold.tokens
-        self._held_usd += hold.usd
-        return True
+        self.spent_usd += usd or 0.0
+        self._wake_next()
 
     def _wake_next(self) -> None:
         """Wake the first waiter; it wakes the next one when it has finished."""
@@ -161,19 +142,15 @@ class Budget:
         within_usd = self.usd is None or self.spent_usd + more_usd <= self.usd + 1e-12
         return within_tokens and within_usd
 
-    def _exceeded(self, hold: Hold) -> BudgetExceededError:
-        limits = []
+    def _exceeded(self, tokens: int, usd: float) -> BudgetExceededError:
+        spent = []
         if self.tokens is not None:
-            limits.append(
-                f"spent: {self.spent_tokens} tokens of {self.tokens}; the next request may use {hold.tokens} tokens"
-            )
+            spent.append(f"spent {self.spent_tokens} tokens of {self.tokens}; the next request may use {tokens} tokens")
         if self.usd is not None:
-            limits.append(
-                f"spent: {self.spent_usd:.4f} USD of {self.usd:g}; the next request may use {hold.usd:.4f} USD"
-            )
+            spent.append(f"spent {self.spent_usd:.4f} USD of {self.usd:g}; the next request may use {usd:.4f} USD")
         return BudgetExceededError(
             "Budget exhausted: the next request could exceed it",
-            why="; ".join(limits) + ". An attempt without a known usage counts as the most that it may have cost.",
+            why="; ".join(spent) + ". An attempt without a known usage counts as the most that it may have cost.",
             fix="Raise --budget-usd or --budget-tokens, or lower --max-tokens, which bounds a request. The same "
             "command resumes from here.",
         )

@@ -3,39 +3,45 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import math
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from typing import Any, TypeVar
 
 from engine.errors import FatalEndpointError
 
-_LATE_S = 0.25
-_GRACE_S = 10.0
+ResultT = TypeVar("ResultT")
+
+_LOOK_S, _FEWEST_LOOKS = 20.0, 10
 
 
-@asynccontextmanager
-async def running_timeout(seconds: float) -> AsyncIterator[None]:
-    """As ``asyncio.timeout``, except after a time in which this process was stopped (SIGSTOP, a suspended machine).
+async def within(seconds: float, work: Coroutine[Any, Any, ResultT], look: Callable[[], object]) -> ResultT:
+    """The result of work that may take a limited time.
 
-    The end of the time is then noticed late, and what arrived meanwhile was not read yet: there are up to ten seconds
-    more to read it.
+    The time is counted in steps. One in which this process was stopped (SIGSTOP, a suspended machine) is not counted as
+    longer than the others: what arrived meanwhile is read in the next one.
+
+    Args:
+        seconds: the limit.
+        work: what to wait for.
+        look: called after each step, of at most 20 s.
+
+    Raises:
+        TimeoutError: it takes longer.
     """
-    loop = asyncio.get_running_loop()
-    async with asyncio.timeout(None) as limit:
-
-        def due(expected: float) -> None:
-            if loop.time() - expected > _LATE_S:
-                handles.append(schedule(min(seconds, _GRACE_S)))
-            else:
-                limit.reschedule(loop.time())
-
-        def schedule(after: float) -> asyncio.TimerHandle:
-            return loop.call_later(after, due, loop.time() + after)
-
-        handles = [schedule(seconds)]
-        try:
-            yield
-        finally:
-            handles[-1].cancel()
+    task = asyncio.create_task(work)
+    steps = max(_FEWEST_LOOKS, math.ceil(seconds / _LOOK_S))
+    try:
+        for _ in range(steps):
+            await asyncio.wait({task}, timeout=seconds / steps)
+            if task.done():
+                return task.result()
+            look()
+        raise TimeoutError
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.wait({task})
 
 
 class CancelScope:

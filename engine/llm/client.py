@@ -6,10 +6,11 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from engine.api_manager import ApiManager, Endpoint
 from engine.llm.budget import Budget, Counters
@@ -24,6 +25,7 @@ from engine.llm.trouble import TroubleReporter
 from engine.records import ChatRequest, Reply
 
 if TYPE_CHECKING:
+    from engine.llm.batches import BatchCollector
     from engine.llm.connection import EndpointConnection
 
 
@@ -68,7 +70,8 @@ class LLMClient:
         self._clock, self._sleep = clock, sleep
         self._drain_s = drain_s if journal is not None else 0.0
         self._connections: dict[tuple[object, ...], EndpointConnection] = {}
-        self._in_flight: dict[str, asyncio.Future[Reply | None]] = {}
+        self._in_flight: dict[str, asyncio.Task[dict[str, Reply]]] = {}
+        """The requests that are being sent, by the keys of their samples."""
         self._cancel_scope = CancelScope()
         self._trouble = TroubleReporter(_log.warning, clock)
         self._sender = RequestSender(
@@ -82,10 +85,12 @@ class LLMClient:
             sleep=sleep,
             rng=rng or random.Random(),  # noqa: S311 - jitter
         )
+        self._batches: BatchCollector | None = None
         if batch and journal is not None:
             from engine.llm.batches import BatchCollector  # loads aiohttp
 
-            self._sender.batches = BatchCollector(self._sender, journal)
+            self._batches = BatchCollector(self._sender, journal)
+            self._sender.reply_of_batch = self._batches.reply
 
     async def __aenter__(self) -> LLMClient:
         return self
@@ -103,12 +108,31 @@ class LLMClient:
         """
         self._cancel_scope.close()
         try:
-            await self._sender.drain(self._drain_s)
+            await self._drain()
         finally:
-            if self._sender.batches is not None:
-                await self._sender.batches.close()
+            if self._batches is not None:
+                await self._batches.close()
             for connection in self._connections.values():
-                await connection.close()
+                await connection.transport.close()
+
+    async def _drain(self) -> None:
+        """Let the attempts in flight end, so that their replies are stored; cancel those that take longer."""
+        tasks = set(self._in_flight.values())
+        for task in tasks:
+            task.cancel()  # ends those that wait
+        try:
+            if tasks:
+                _, tasks = await asyncio.wait(tasks, timeout=0)
+            if tasks and self._drain_s > 0:
+                self._trouble.tell(
+                    f"waiting for {len(tasks)} requests in flight, at most {self._drain_s:.0f} s, to keep their "
+                    "replies (Ctrl-C again: do not wait)"
+                )
+                _, tasks = await asyncio.wait(tasks, timeout=self._drain_s)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     def report_trouble_to(self, tell: Callable[[str], None]) -> None:
         """Call ``tell`` with a line when an endpoint fails repeatedly. Without this, lines are logged as warnings."""
@@ -117,8 +141,8 @@ class LLMClient:
     @property
     def counters(self) -> Counters:
         """The totals so far and the current state."""
-        in_flight = sum(connection.in_flight for connection in self._connections.values())
-        return replace(self._sender.tally, in_flight=in_flight)
+        in_flight = [connection.in_flight for connection in self._connections.values()]
+        return replace(self._sender.tally, in_flight=sum(in_flight))
 
     async def sample(self, request: ChatRequest, sample_indices: Sequence[int]) -> list[Reply]:
         """Draw samples of a request. Samples that are in the journal are not requested again.
@@ -157,58 +181,59 @@ class LLMClient:
         self, request: ChatRequest, sample_indices: Sequence[int], *, is_extra: bool = False
     ) -> list[Reply]:
         """As :meth:`sample`, with the limit of the request; an extra request may be refused."""
+        own: set[asyncio.Task[dict[str, Reply]]] = set()
         async with self._cancel_scope.call():
             endpoint = self._manager.endpoint(request.role)
             keys = request_keys(request, endpoint.model, endpoint.extra_body, sample_indices, endpoint.api)
-            index_of = dict(zip(keys, sample_indices, strict=True))
+            missing = dict(zip(keys, sample_indices, strict=True))
             replies: dict[str, Reply] = {}
-            while missing := {key: index for key, index in index_of.items() if key not in replies}:
-                if self._journal is not None:
-                    stored = self._journal.get_many(list(missing))
-                    self._sender.tally.journal_hits += len(stored)
-                    replies |= {key: reply_of(missing[key], completion) for key, completion in stored.items()}
-                sent = self._sender.in_flight
-                for task in {sent[key] for key in missing if key in sent and key not in self._in_flight}:
-                    await asyncio.wait({task})  # its caller was cancelled; the reply is stored when it ends
-                    result = None if task.cancelled() or task.exception() else task.result()
-                    if isinstance(result, dict):
-                        replies |= {key: reply for key, reply in result.items() if key in missing}
-                wanted = [Sample(index, key) for key, index in missing.items() if key not in replies]
-                pending = {s.key: self._in_flight[s.key] for s in wanted if s.key in self._in_flight}
-                if unsent := [sample for sample in wanted if sample.key not in pending]:
-                    replies |= await self._send_all(request, unsent, is_extra=is_extra)
-                for key, future in pending.items():
-                    reply = await asyncio.shield(future)
-                    if reply is not None:  # None: the other call was cancelled or failed, so request it again
-                        replies[key] = reply
-            return [replies[key] for key in keys]
+            try:
+                while missing:
+                    if self._journal is not None:
+                        stored = self._journal.get_many(list(missing))
+                        self._sender.tally.journal_hits += len(stored)
+                        for key, completion in stored.items():
+                            replies[key] = reply_of(missing.pop(key), completion)
+                    shared = {self._in_flight[key] for key in missing if key in self._in_flight}
+                    unsent = [Sample(index, key) for key, index in missing.items() if key not in self._in_flight]
+                    own = self._start(endpoint, request, unsent, is_extra=is_extra) if unsent else set()
+                    if own or shared:
+                        await asyncio.wait(own | shared)
+                    for task in own | shared:
+                        if task in own or not (task.cancelled() or task.exception()):  # else they are asked for here
+                            found = task.result()
+                            replies |= {key: found[key] for key in found.keys() & missing}
+                    missing = {key: index for key, index in missing.items() if key not in replies}
+            finally:
+                for task in own:
+                    task.cancel()
+        return [replies[key] for key in keys]
 
-    async def _send_all(self, request: ChatRequest, samples: Sequence[Sample], *, is_extra: bool) -> dict[str, Reply]:
-        """Request samples. Meanwhile other calls wait for them."""
-        loop = asyncio.get_running_loop()
-        futures: dict[str, asyncio.Future[Reply | None]] = {sample.key: loop.create_future() for sample in samples}
-        self._in_flight.update(futures)
-        replies: dict[str, Reply] = {}
-        try:
-            replies = await _gather([self._send_run(request, run, is_extra=is_extra) for run in _consecutive(samples)])
-        finally:
-            for key, future in futures.items():
-                del self._in_flight[key]
-                future.set_result(replies.get(key))
-        return replies
-
-    async def _send_run(self, request: ChatRequest, samples: Sequence[Sample], *, is_extra: bool) -> dict[str, Reply]:
-        """Request samples with consecutive indices: together if the endpoint supports ``n``, the rest separately."""
-        replies: dict[str, Reply] = {}
-        endpoint = self._manager.endpoint(request.role)
+    def _start(
+        self, endpoint: Endpoint, request: ChatRequest, samples: Sequence[Sample], *, is_extra: bool
+    ) -> set[asyncio.Task[dict[str, Reply]]]:
+        """Send requests for samples: one for consecutive indices if the endpoint supports ``n``, else one for each."""
         connection = self._connection(endpoint)
-        together = "n" not in connection.dropped
-        batches = [samples] if together else [[sample] for sample in samples]
-        while batches:
-            sent = [self._sender.send(connection, endpoint, request, batch, is_extra=is_extra) for batch in batches]
-            replies |= await _gather(sent)
-            batches = [[sample] for sample in samples if sample.key not in replies]
-        return replies
+        parts: list[list[Sample]] = []
+        for sample in sorted(samples):
+            if parts and sample.index == parts[-1][-1].index + 1 and "n" not in connection.dropped:
+                parts[-1].append(sample)
+            else:
+                parts.append([sample])
+        tasks = set()
+        for part in parts:
+            task = asyncio.create_task(self._sender.send(connection, endpoint, request, part, is_extra=is_extra))
+            keys = [sample.key for sample in part]
+            self._in_flight |= dict.fromkeys(keys, task)
+            task.add_done_callback(partial(self._ended, keys))
+            tasks.add(task)
+        return tasks
+
+    def _ended(self, keys: Sequence[str], task: asyncio.Task[dict[str, Reply]]) -> None:
+        for key in keys:
+            del self._in_flight[key]
+        if not task.cancelled():
+            task.exception()  # marked as retrieved: its caller may have been cancelled
 
     def _connection(self, endpoint: Endpoint) -> EndpointConnection:
         """The connection to an endpoint; roles with the same address, model, key and limits share one."""
@@ -218,29 +243,6 @@ class LLMClient:
         if name not in self._connections:
             from engine.llm.connection import EndpointConnection  # loads aiohttp, which a resumed run may not need
 
-            rule = self._rule.capped(endpoint.max_concurrency)
-            self._connections[name] = EndpointConnection(endpoint, rule, self._journal, self._clock, self._sleep)
+            connection = EndpointConnection(endpoint, self._rule, self._journal, self._clock, self._sleep)
+            self._connections[name] = connection
         return self._connections[name]
-
-
-def _consecutive(samples: Sequence[Sample]) -> list[list[Sample]]:
-    """Split samples into runs of consecutive indices, which one request with ``n`` and one seed can draw."""
-    runs: list[list[Sample]] = []
-    for sample in sorted(samples, key=lambda sample: sample.index):
-        if runs and sample.index == runs[-1][-1].index + 1:
-            runs[-1].append(sample)
-        else:
-            runs.append([sample])
-    return runs
-
-
-async def _gather(calls: Sequence[Coroutine[Any, Any, dict[str, Reply]]]) -> dict[str, Reply]:
-    """Run all calls to completion, then raise the first error: replies of the other calls are stored first."""
-    if len(calls) == 1:
-        return await calls[0]
-    replies: dict[str, Reply] = {}
-    for result in await asyncio.gather(*calls, return_exceptions=True):
-        if isinstance(result, BaseException):
-            raise result
-        replies |= result
-    return replies

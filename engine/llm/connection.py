@@ -6,21 +6,20 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from engine.api_manager import Endpoint
 from engine.llm.journal import ResponseJournal
 from engine.llm.limits import AdaptiveConcurrency, ConcurrencyRule, MinuteLimits, Use
 from engine.llm.quirks import OPTIONAL
-from engine.llm.replies import ChatResponse, read_reply
+from engine.llm.replies import ChatResponse
 from engine.llm.requests import CHAT, format_of
 from engine.llm.retry import RequestContext, RetryDecision
 from engine.llm.transport import Transport, classify_exception
 
 _CAPABILITIES_AGE_S = 7 * 86400.0
+_KNOWN_START = 64
+"""Initial limit if the endpoint has a ``max_concurrency`` and it is not smaller."""
 _DEFAULT_COMPLETION_TOKENS = 2048
-_NULL_FINISHES = 3
-"""So many replies whose finish reason is null, and none with another one, show a server that always writes null."""
 
 
 class EndpointConnection:
@@ -28,7 +27,7 @@ class EndpointConnection:
 
     Args:
         endpoint: gives address, key and limits; roles that share these share the connection.
-        rule: parameters of the adaptive concurrency.
+        rule: parameters of the adaptive concurrency, for an endpoint without ``max_concurrency``.
         journal: stores the endpoint's capabilities; may be None.
         clock: monotonic time in seconds.
         sleep: as ``asyncio.sleep``.
@@ -42,11 +41,13 @@ class EndpointConnection:
         clock: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]],
     ) -> None:
+        if (most := endpoint.max_concurrency) is not None:  # it is known to take so many
+            rule = ConcurrencyRule(max(rule.start, min(most, _KNOWN_START)), most)
         self.endpoint = endpoint
         self.controller = AdaptiveConcurrency(rule)
+        self.transport = Transport(endpoint, rule.maximum)
         self.answers = 0
         self.reports_finish = False
-        self._null_finishes = 0
         self.reached = False
         self.first_sent_at = 0.0
         self.in_flight = 0
@@ -55,46 +56,19 @@ class EndpointConnection:
         self._journal, self._clock, self._sleep = journal, clock, sleep
         self._urgent: deque[asyncio.Future[None]] = deque()
         self._queue: deque[asyncio.Future[None]] = deque()
-        self.paused_until = 0.0
+        self._paused_until = 0.0
         self._longest_completion = 0
         self._completion_sum = 0
         self._completion_count = 0
-        self._rates = MinuteLimits(endpoint.rpm, endpoint.tpm, clock, sleep)
-        self._format = format_of(endpoint)
+        self._rates = MinuteLimits(endpoint.rpm, endpoint.tpm, clock, sleep) if endpoint.rpm or endpoint.tpm else None
+        api = format_of(endpoint)
         # What one API of a server refuses, another one may take.
-        self._address = endpoint.shown_url + (self._format.path if endpoint.api != "chat" else "")
+        self._address = endpoint.shown_url + (api.path if endpoint.api != "chat" else "")
         facts = journal.capabilities(self._address, endpoint.model, _CAPABILITIES_AGE_S) if journal else {}
         self.proven = _known_names(facts.get("proven"))
         """:data:`CHAT` and the optional parts of requests that the endpoint answered."""
-        self.dropped = _known_names(facts.get("dropped")) | set(endpoint.never_send) | self._format.lacks
+        self.dropped = _known_names(facts.get("dropped")) | set(endpoint.never_send) | api.lacks
         """The parts that it refused or ignored; they are not sent again."""
-        self._transport = Transport(endpoint, rule.maximum)
-
-    @property
-    def answered(self) -> bool:
-        """Whether the endpoint has answered any request of this client."""
-        return self.answers > 0
-
-    def read(self, content: bytes, count: int, names: frozenset[str], given: str = "") -> ChatResponse | RetryDecision:
-        """Read the body of a reply to a request for ``count`` samples with the optional parts ``names``.
-
-        A finish reason of null is that of a reply that was cut off, unless the server writes it in every reply.
-        """
-        always_null = not self.reports_finish and self._null_finishes >= _NULL_FINISHES
-        result = read_reply(
-            content,
-            count,
-            only_finished=self.reports_finish,
-            takes_null=always_null,
-            optional=names,
-            given=given,
-            as_chat=self._format.as_chat,
-        )
-        if isinstance(result, RetryDecision) and result.code == "finish_null":
-            self._null_finishes += 1
-            if self._null_finishes == _NULL_FINISHES and not self.reports_finish:
-                return self.read(content, count, names, given)
-        return result
 
     async def acquire(self, tokens: int, *, is_urgent: bool = False) -> Use:
         """Wait for a slot, for the end of a pause and for the limits per minute.
@@ -106,43 +80,28 @@ class EndpointConnection:
         Returns:
             what to pass to :meth:`release`.
         """
-        while True:
-            while (seconds := self.paused_until - self._clock()) > 0:
-                await self._sleep(seconds)
-            await self._acquire_slot(self._urgent if is_urgent else self._queue)
-            if self._clock() >= self.paused_until:  # a pause may have started while this call queued
-                break
-            self._release_slot()
-        try:
-            return await self._rates.acquire(tokens)
-        except BaseException:
-            self._release_slot()
-            raise
-
-    def release(self, use: Use, tokens: int) -> None:
-        """Return the slot of a finished request and count the tokens that it used."""
-        self._release_slot()
-        self._rates.correct(use, tokens)
-
-    def pause(self, seconds: float) -> None:
-        """Send nothing to this endpoint for ``seconds``. A longer pause in place is kept."""
-        self.paused_until = max(self.paused_until, self._clock() + seconds)
-
-    async def _acquire_slot(self, queue: deque[asyncio.Future[None]]) -> None:
-        if self.in_flight < self.controller.limit and not self._urgent and not queue:
+        if self.in_flight < self.controller.limit and not self._urgent and not self._queue:
             self.in_flight += 1
         else:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            queue.append(waiter)
+            (self._urgent if is_urgent else self._queue).append(waiter)
             try:
                 await waiter
             except asyncio.CancelledError:
                 if waiter.done() and not waiter.cancelled():  # the slot was assigned before the cancellation
-                    self._release_slot()
+                    self.release()
                 raise
         self.controller.sent(self.in_flight)
+        try:
+            while (seconds := self._paused_until - self._clock()) > 0:
+                await self._sleep(seconds)
+            return await self._rates.acquire(tokens) if self._rates else Use(self._clock(), tokens)
+        except BaseException:
+            self.release()
+            raise
 
-    def _release_slot(self) -> None:
+    def release(self, use: Use | None = None, tokens: int = 0) -> None:
+        """Return the slot of a finished request and count the tokens that it used."""
         self.in_flight -= 1
         for queue in (self._urgent, self._queue):
             while queue and self.in_flight < self.controller.limit:
@@ -150,6 +109,12 @@ class EndpointConnection:
                 if not waiter.done():
                     self.in_flight += 1
                     waiter.set_result(None)
+        if self._rates is not None and use is not None:
+            self._rates.correct(use, tokens)
+
+    def pause(self, seconds: float) -> None:
+        """Send nothing to this endpoint for ``seconds``. A longer pause in place is kept."""
+        self._paused_until = max(self._paused_until, self._clock() + seconds)
 
     def record_reply(self, response: ChatResponse, names: frozenset[str], samples: int) -> None:
         """Record what a reply shows.
@@ -197,30 +162,15 @@ class EndpointConnection:
         """Upper bound for one sample: ``max_tokens``; without it the largest completion so far."""
         return max_tokens or self._longest_completion or _DEFAULT_COMPLETION_TOKENS
 
-    async def post(self, body: dict[str, Any], headers: dict[str, str]) -> bytes:
-        """Send one request and return the body of the reply, without keys that the server repeats.
-
-        :meth:`classify` explains what it raises.
-        """
-        return self.endpoint.mask.reply(await self._transport.post(body, headers))
-
-    async def call(self, path: str, body: dict[str, Any] | None = None, file: bytes | None = None) -> bytes:
-        """As :meth:`Transport.call`, without keys that the server repeats; :meth:`classify` explains what it raises."""
-        return self.endpoint.mask.reply(await self._transport.call(path, body, file))
-
     def classify(self, error: Exception, optional: frozenset[str], max_tokens: int | None) -> RetryDecision | None:
-        """Classify an exception of :meth:`post`; None for one that is no failure of the request.
+        """Classify an exception of :attr:`transport`; None for one that is no failure of the request.
 
         Args:
             error: the exception.
             optional: names of the optional parts that were sent.
             max_tokens: the limit that was sent, if any.
         """
-        return classify_exception(error, RequestContext(optional, max_tokens, self.answered, time.time()))
-
-    async def close(self) -> None:
-        """Close the HTTP connections."""
-        await self._transport.close()
+        return classify_exception(error, RequestContext(optional, max_tokens, self.answers > 0, time.time()))
 
 
 def _known_names(stored: object) -> set[str]:

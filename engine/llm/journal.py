@@ -54,10 +54,6 @@ class JournalError(SharedFileError):
     """The journal cannot be read or written. Replies that were not acknowledged may not be stored."""
 
 
-class StoredMeanwhileError(Exception):
-    """Another process has stored the reply to a request that waited to be sent."""
-
-
 def request_keys(
     request: ChatRequest, model: str, extra_body: dict[str, Any], sample_indices: Iterable[int], api: str = "chat"
 ) -> list[str]:

@@ -9,10 +9,8 @@ import asyncio
 import math
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-_KNOWN_START = 64
-"""Initial limit if the endpoint has a ``max_concurrency`` and it is not smaller."""
 _GROWTH = 0.05
 """Relative increase after a clean round once a 429 has occurred; before that the limit doubles."""
 _CUT = 0.8
@@ -33,17 +31,11 @@ class ConcurrencyRule:
 
     Args:
         start: initial limit.
-        maximum: highest limit; the endpoint's ``max_concurrency`` if it has one.
+        maximum: highest limit.
     """
 
     start: int = 20
     maximum: int = 1000
-
-    def capped(self, maximum: int | None) -> ConcurrencyRule:
-        """The rule for an endpoint with this ``max_concurrency``, which it is known to take; None: not known."""
-        if maximum is None:
-            return self
-        return replace(self, start=max(self.start, min(maximum, _KNOWN_START)), maximum=maximum)
 
 
 class AdaptiveConcurrency:
@@ -76,7 +68,8 @@ class AdaptiveConcurrency:
         if self._successes < max(self.limit, 4):
             return
         if self._peak >= _SATURATION * self.limit:
-            self._grow()
+            step = self.limit if self._slow_start else max(1, math.floor(self.limit * _GROWTH))
+            self.limit = min(self.maximum, self.limit + step)
         self._new_round()
 
     def rate_limited(self, now: float, sent_at: float, wait_s: float | None) -> None:
@@ -95,10 +88,6 @@ class AdaptiveConcurrency:
     def server_failed(self) -> None:
         """Report a 5xx, a reset or a timeout: the round is not clean."""
         self._new_round()
-
-    def _grow(self) -> None:
-        step = self.limit if self._slow_start else max(1, math.floor(self.limit * _GROWTH))
-        self.limit = min(self.maximum, self.limit + step)
 
     def _new_round(self) -> None:
         self._successes = 0

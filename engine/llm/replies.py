@@ -44,9 +44,9 @@ class Choice:
         return max(1, len(self.token_ids) if self.token_ids else characters)
 
     @property
-    def is_blank(self) -> bool:
-        """Whether it has no text although the model ended it by itself."""
-        return not self.tool_calls and is_blank(self.text, self.finish_reason)
+    def is_empty(self) -> bool:
+        """Whether it has nothing, and no content filter is the reason."""
+        return not (self.text or self.reasoning or self.tool_calls) and self.finish_reason != "content_filter"
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,6 @@ def read_reply(
     count: int | None = None,
     *,
     only_finished: bool = False,
-    takes_null: bool = False,
     optional: Collection[str] = (),
     given: str = "",
     as_chat: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
@@ -77,7 +76,6 @@ def read_reply(
         content: the body.
         count: how many samples were asked for; None: as many as the reply has.
         only_finished: choices without a finish reason are cut off; they are left out.
-        takes_null: the server writes null as the finish reason of every reply.
         optional: names of the optional parts of the request.
         given: the answer at the end of the prompt, whose log-probs are asked for; it is then the text of the reply.
         as_chat: makes a chat completion of a reply of another API.
@@ -96,45 +94,36 @@ def read_reply(
     usage = _object(payload, "usage")
     prompt_tokens, completion_tokens = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
 
-    def bad(decision: RetryDecision, *, may_be_billed: bool = True) -> RetryDecision:
-        return replace(
-            decision,
-            prompt_tokens=prompt_tokens,
-            completion_tokens=completion_tokens,
-            may_be_billed=may_be_billed,
-        )
+    def bad(decision: RetryDecision) -> RetryDecision:
+        return replace(decision, prompt_tokens=prompt_tokens, completion_tokens=completion_tokens, may_be_billed=True)
 
     if (error := reported_error(payload, optional)) is not None:
         return bad(error)
     raw = payload.get("choices")
     if not isinstance(raw, list) or not raw:
         return bad(_retry("wrong_schema", "the body has no choices"))
-    read = [_read_choice(choice, takes_null) for choice in _in_order(raw, count or len(raw))]
-    if given:
-        read = [_given_choice(payload, given)]
+    read = [_given_choice(payload, given)] if given else [_read_choice(one) for one in _in_order(raw, count)]
     choices = [choice if isinstance(choice, Choice) else None for choice in read]
     if not any(choices):
         unusable = (choice for choice in read if isinstance(choice, RetryDecision))
         return bad(next(unusable, _retry("wrong_schema", "no choice has the index of a sample that was asked for")))
     if completion_tokens == 0:
-        choices = [None if choice is None or _is_empty(choice) else choice for choice in choices]
+        choices = [choice if choice and not choice.is_empty else None for choice in choices]
         if not any(choices):
             return bad(_retry("empty_reply", "no text and no tokens"))
     if only_finished:
         choices = [choice if choice and choice.finish_reason is not None else None for choice in choices]
     if not any(choices[:count]):
-        return bad(_retry("wrong_schema", "none of the choices can be read or is finished"), may_be_billed=False)
+        return bad(_retry("wrong_schema", "none of the choices can be read or is finished"))
     cached = _count(_object(usage, "prompt_tokens_details"), "cached_tokens")
-    cached = min(cached or _count(usage, "prompt_cache_hit_tokens"), prompt_tokens)
-    reasoning = _count(_object(usage, "completion_tokens_details"), "reasoning_tokens")
     model = payload.get("model")
     return ChatResponse(
         tuple(choices),
         clean(model)[:_MOST_OF_A_NAME] if isinstance(model, str) else "",
         prompt_tokens,
         completion_tokens,
-        cached,
-        min(reasoning, completion_tokens),
+        min(cached or _count(usage, "prompt_cache_hit_tokens"), prompt_tokens),
+        min(_count(_object(usage, "completion_tokens_details"), "reasoning_tokens"), completion_tokens),
     )
 
 
@@ -158,32 +147,32 @@ def completions(
     choices = (*response.choices[: len(keys)], *[None] * (len(keys) - len(response.choices)))
     sizes = [choice.size if choice else 0 for choice in choices]
     shares, thinking = (split_by_size(n, sizes) for n in (response.completion_tokens, response.reasoning_tokens))
+    prompt, cached = response.prompt_tokens + wasted.prompt_tokens, response.cached_tokens
+    more = wasted.completion_tokens
     result: list[Completion | None] = []
     for key, choice, tokens, reasoning in zip(keys, choices, shares, thinking, strict=True):
         if choice is None:
             result.append(None)
             continue
-        first = not any(result)
-        prompt = response.prompt_tokens + wasted.prompt_tokens if first else 0
-        cached = response.cached_tokens if first else 0
-        spent = tokens + wasted.completion_tokens if first else tokens
+        usage = Usage(
+            prompt_tokens=prompt,
+            completion_tokens=tokens + more,
+            cached_tokens=cached,
+            reasoning_tokens=reasoning,
+            attempts=attempts,
+            cost_usd=endpoint.cost_usd(prompt, tokens + more, cached),
+        )
         result.append(
             Completion(
                 **vars(choice),
-                usage=Usage(
-                    prompt_tokens=prompt,
-                    completion_tokens=spent,
-                    cached_tokens=cached,
-                    reasoning_tokens=reasoning,
-                    attempts=attempts,
-                    cost_usd=endpoint.cost_usd(prompt, spent, cached),
-                ),
+                usage=usage,
                 model=response.model or endpoint.model,
                 latency_s=latency_s,
                 request_key=key,
                 ids_source="server" if choice.token_ids is not None else None,
             )
         )
+        prompt = cached = more = 0
     return result
 
 
@@ -236,46 +225,39 @@ def _not_json(content: bytes) -> RetryDecision:
     return _retry("cut_off", f"the body is not JSON ({len(content)} bytes)")
 
 
-def _in_order(raw: list[Any], count: int) -> list[Any]:
+def _in_order(raw: list[Any], count: int | None) -> list[Any]:
     """The choices in the order of their samples, to the last one that the reply has; None for one that it left out.
 
     The index of a choice says which sample it is. A missing index is 0, which some servers leave out. Where all are
     equal or count from 1, the order of the samples is still known. A choice whose index is of no sample, or is used
     twice, is not used: its sample is asked for again.
     """
-    indices = [_index(choice.get("index")) if isinstance(choice, dict) else 0 for choice in raw]
+    count = count or len(raw)
+    given = [choice.get("index") if isinstance(choice, dict) else 0 for choice in raw]
+    indices = [index if type(index) is int else 0 for index in given]
     if count == 1 or (len(raw) > 1 and len(set(indices)) == 1):
         return raw
-    if len(raw) == count and sorted(indices) == list(range(1, count + 1)):
-        indices = [index - 1 for index in indices]
+    first = 1 if sorted(indices) == list(range(1, count + 1)) else 0
     placed: dict[int, Any] = {}
     for index, choice in zip(indices, raw, strict=True):
-        if 0 <= index < count:
-            placed.setdefault(index, choice)
+        if 0 <= index - first < count:
+            placed.setdefault(index - first, choice)
     return [placed.get(index) for index in range(max(placed, default=-1) + 1)]
 
 
-def _index(index: Any) -> int:
-    """The index of a choice, which some servers write as a text or as 1.0; 0 if it is no number."""
-    if isinstance(index, str) and index.isdecimal() and len(index) < 10:
-        return int(index)
-    return int(index) if isinstance(index, int | float) and type(index) is not bool and index == index // 1 else 0
-
-
-def _read_choice(raw: Any, takes_null: bool) -> Choice | RetryDecision:
+def _read_choice(raw: Any) -> Choice | RetryDecision:
     """One choice, or what to do about a choice that failed or cannot be read."""
     if not isinstance(raw, dict):
         return _retry("wrong_schema", "no choice has a message")
-    failure = reported_error(raw) or finish_failure(raw, takes_null=takes_null)
+    failure = reported_error(raw) or finish_failure(raw)
     if failure is not None:
         return failure
     message, finish = raw.get("message"), read_finish_reason(raw.get("finish_reason"))
     if message is None and finish == "content_filter":
         message = {}
     if message is None and FILTERED.search(finish or ""):
-        return RetryDecision(
-            RetryAction.REJECT, "content_filter", f"the reply was withheld: finish_reason is {str(finish)[:100]!r}"
-        )
+        withheld = f"the reply was withheld: finish_reason is {str(finish)[:100]!r}"
+        return RetryDecision(RetryAction.REJECT, "content_filter", withheld)
     if not isinstance(message, dict):
         return _retry("wrong_schema", "no choice has a message")
     content, thoughts = message.get("content"), None
@@ -356,11 +338,6 @@ def _logprobs(raw: Any) -> list[float] | None:
     if not all(isinstance(value, int | float) and abs(value) < _LARGEST_LOGPROB for value in values):
         return None
     return [float(value) for value in values if value is not None]
-
-
-def _is_empty(choice: Choice) -> bool:
-    has_content = choice.text or choice.reasoning or choice.tool_calls
-    return not has_content and choice.finish_reason != "content_filter"
 
 
 def _object(payload: Mapping[str, Any], name: str) -> Mapping[str, Any]:

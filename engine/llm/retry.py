@@ -206,23 +206,18 @@ def _may_be_key(word: str) -> bool:
 # DeepSeek, GLM, Gemini and Cohere, which gateways pass on.
 
 
-def finish_failure(choice: Mapping[str, Any], *, takes_null: bool = False) -> RetryDecision | None:
+def finish_failure(choice: Mapping[str, Any]) -> RetryDecision | None:
     """What to do about a choice that is not finished; None if it is, or if it has no field ``finish_reason``.
 
     Null, as streamed chunks have it, means that the reply goes on: in a whole reply it was cut off.
-
-    Args:
-        choice: the choice.
-        takes_null: the server writes null in every reply.
     """
-    if "finish_reason" not in choice or (takes_null and choice["finish_reason"] is None):
+    if "finish_reason" not in choice:
         return None
     reason = read_finish_reason(choice["finish_reason"])
     if reason is not None and not is_failed_finish(reason):
         return None
-    code = "finish_null" if choice["finish_reason"] is None else "unfinished"
     shown = "null" if reason is None else repr(reason[:40])
-    return RetryDecision(RetryAction.RETRY, code, f"the reply is not finished: finish_reason is {shown}")
+    return RetryDecision(RetryAction.RETRY, "unfinished", f"the reply is not finished: finish_reason is {shown}")
 
 
 def reported_error(body: Mapping[str, Any], optional: Collection[str] = ()) -> RetryDecision | None:
@@ -260,11 +255,6 @@ def _classified(error: Mapping[str, Any], context: RequestContext) -> RetryDecis
     if by_code.action is RetryAction.REJECT:
         return replace(by_code, message=str(error.get("message", ""))[:2000])
     return classify_status(502, {}, error, RequestContext())
-
-
-def names_no_model(message: str) -> bool:
-    """Whether an error message says that the endpoint does not have the model."""
-    return NO_MODEL.search(message) is not None
 
 
 _API_FIELDS = frozenset({"code", "param", "type"})

@@ -6,26 +6,20 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from engine.api_manager import Endpoint
-from engine.llm.budget import Budget, Counters, Hold, Spent
-from engine.llm.cancellation import CancelScope, running_timeout
-from engine.llm.journal import ResponseJournal, StoredMeanwhileError, request_keys
+from engine.llm.budget import Budget, Counters, Spent
+from engine.llm.cancellation import CancelScope, within
+from engine.llm.journal import ResponseJournal, request_keys
 from engine.llm.limits import Use
 from engine.llm.quirks import parts_of
-from engine.llm.replies import ChatResponse, completions
-from engine.llm.requests import (
-    CHAT,
-    estimate_prompt_tokens,
-    given_answer,
-    least_prompt_tokens,
-    most_prompt_tokens,
-    request_body,
-)
+from engine.llm.replies import ChatResponse, completions, read_reply
+from engine.llm.requests import CHAT, format_of, given_answer, least_prompt_tokens, most_prompt_tokens, request_body
 from engine.llm.retry import RetryAction, RetryDecision, RetryPolicy
-from engine.llm.trouble import TroubleReporter, describe, fatal_error, unreachable_error
+from engine.llm.trouble import TroubleReporter, describe, fatal_error
 from engine.records import REFUSED_REQUEST, ChatRequest, Completion, Fault, Outcome, Reply
 
 if TYPE_CHECKING:
@@ -41,26 +35,12 @@ _MAY_BE_OF_CONTENT = frozenset({"http_400", "http_403", "http_422", "content_fil
 _NOT_REACHED = frozenset({"connection", "timeout"})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class Sample:
     """One sample of a request: its index and its journal key."""
 
     index: int
     key: str
-
-
-class Batches(Protocol):
-    """Sends requests in batches."""
-
-    async def reply(self, connection: EndpointConnection, keys: Sequence[str], body: dict[str, Any]) -> bytes | None:
-        """The body of the reply to a request, given the journal keys of its samples; None: its batch has none.
-
-        Raises:
-            StoredMeanwhileError: another process has the reply.
-        """
-
-    async def close(self) -> None:
-        """Stop waiting for batches, which stay at the provider."""
 
 
 @dataclass
@@ -70,45 +50,31 @@ class _Call:
     Args:
         connection, endpoint: where it goes.
         request, samples: what is asked for.
+        is_batched: whether the next attempt is part of a batch. What failed there is sent singly.
         attempts: requests that were sent.
         failures: attempts that failed; one that was refused for an optional part of the request is none.
         unreached: those of them before the endpoint was reached for the first time.
         first_sent_at: when the first attempt was sent.
         answers_before: replies of the endpoint before the last attempt.
-        is_last: whether the next attempt is the last one, after a wait beyond the time of retries.
-        latency_s: seconds that the last attempt took.
         wasted: tokens that failed attempts reported.
-        may_be_batched: whether the request may be part of a batch.
     """
 
     connection: EndpointConnection
     endpoint: Endpoint
     request: ChatRequest
     samples: Sequence[Sample]
+    is_batched: bool = False
     attempts: int = 0
     failures: int = 0
     unreached: int = 0
     first_sent_at: float | None = None
     answers_before: int = 0
-    is_last: bool = False
-    latency_s: float = 0.0
     wasted: Spent = field(default_factory=Spent)
-    may_be_batched: bool = False
-
-    @property
-    def is_batched(self) -> bool:
-        """Whether the next attempt is part of a batch. What failed there is sent singly."""
-        return self.may_be_batched and not self.failures
 
     @property
     def priced(self) -> Endpoint:
         """The endpoint with the prices of the next attempt."""
         return self.endpoint.in_batches if self.is_batched else self.endpoint
-
-    @property
-    def parameters(self) -> frozenset[str]:
-        """The optional parts that the next attempt sends."""
-        return parts_of(self.request, len(self.samples), self.endpoint.extra_body) - self.connection.dropped
 
 
 @dataclass(kw_only=True, eq=False)
@@ -125,7 +91,8 @@ class RequestSender:
         clock: monotonic time in seconds.
         sleep: as ``asyncio.sleep``.
         rng: for jitter.
-        batches: sends requests in batches; None: each is sent singly.
+        reply_of_batch: sends requests in batches: the body of the reply, given the connection, the journal keys of the
+            samples and the body of the request; None if a batch has none. Without it each request is sent singly.
     """
 
     config_path: Path | str
@@ -137,10 +104,8 @@ class RequestSender:
     clock: Callable[[], float]
     sleep: Callable[[float], Awaitable[None]]
     rng: random.Random
-    batches: Batches | None = None
+    reply_of_batch: Callable[[EndpointConnection, list[str], dict[str, Any]], Awaitable[bytes | None]] | None = None
     tally: Counters = field(default_factory=Counters, init=False)
-    in_flight: dict[str, asyncio.Task[dict[str, Reply] | RetryDecision]] = field(default_factory=dict, init=False)
-    """The attempts in flight, by the keys of their samples. They outlive their callers."""
 
     async def send(
         self,
@@ -152,6 +117,8 @@ class RequestSender:
         is_extra: bool = False,
     ) -> dict[str, Reply]:
         """Send a request for samples with consecutive indices until it is answered or given up.
+
+        If the task is cancelled while the server works on the request, it goes on until that attempt ends.
 
         Args:
             connection, endpoint: where it goes.
@@ -166,12 +133,10 @@ class RequestSender:
             FatalEndpointError: the endpoint refuses every request, or was not reached in time.
             BudgetExceededError: an attempt could exceed the budget.
         """
-        call = _Call(connection, endpoint, request, samples, may_be_batched=self.batches is not None)
+        call = _Call(connection, endpoint, request, samples, is_batched=self.reply_of_batch is not None)
         result = await self._until_answered(call)
         if not isinstance(result, RetryDecision):
             return result
-        if result.parameter == "n":
-            return {}
         is_refused = is_extra and result.action in (RetryAction.STOP, RetryAction.REJECT)
         kind = REFUSED_REQUEST if is_refused or await self._fails_alone(call, result) else result.code
         fault = Fault(kind=kind, message=describe(endpoint, result, answered=True))
@@ -181,92 +146,85 @@ class RequestSender:
         """The replies, or why the last attempt failed; ``once``: only a part that is refused leads to another one."""
         while True:
             result = await self._attempt(call)
-            if not isinstance(result, RetryDecision) or not result.retry or result.parameter == "n":
-                return result
-            if once and not result.parameter:
+            if not isinstance(result, RetryDecision) or not result.retry or (once and not result.parameter):
                 return result
             wait_s = self._wait_s(call, result)
             if wait_s is None:
                 return result
-            self.trouble.will_retry(call.endpoint, result, call.failures, call.connection.answered)
+            self.trouble.will_retry(call.endpoint, result, call.failures, call.connection.answers > 0)
             await self.sleep(wait_s)
 
     async def _attempt(self, call: _Call) -> dict[str, Reply] | RetryDecision:
         """Reserve the most that the request may cost, wait for a slot, and send it. A batch needs no slot."""
-        connection, endpoint, count = call.connection, call.endpoint, len(call.samples)
+        connection, count = call.connection, len(call.samples)
         max_tokens = call.request.sampling.max_tokens
-        if count > 1 and "n" in connection.dropped:
-            return RetryDecision(RetryAction.DROP_PARAMETER, "n", parameter="n")
         most = most_prompt_tokens(call.request), count * connection.largest_completion_tokens(max_tokens)
-        hold = await self.budget.hold(sum(most), call.priced.cost_usd(*most))
+        held = await self.budget.hold(sum(most), call.priced.cost_usd(*most))
         if call.is_batched:  # a caller that is cancelled leaves it in the batch, where the next start finds it
-            try:
-                return await self._exchange(call, most, hold, None)
-            except StoredMeanwhileError:
-                return self._stored(call)
+            result = await self._exchange(call, most, held, None)
+            # Another process may have stored the replies of its batch.
+            return self._stored(call) or result if isinstance(result, RetryDecision) else result
         try:
-            expected = 0
-            if endpoint.tpm is not None:
-                completion = count * connection.expected_completion_tokens(max_tokens)
-                expected = estimate_prompt_tokens(call.request) + completion
+            expected = most[0] // 3 + count * connection.expected_completion_tokens(max_tokens)
             use = await connection.acquire(expected, is_urgent=call.request.purpose in _URGENT)
         except BaseException:
-            self.budget.settle(hold, 0, 0.0)
+            self.budget.settle(held, 0, 0.0)
             raise
-        # A caller that is cancelled from here on does not cancel the request: the server works on it, so its
-        # reply is stored.
-        task = asyncio.create_task(self._exchange(call, most, hold, use))
-        self._keep(call, task)
-        return await asyncio.shield(task)
+        exchange = asyncio.create_task(self._exchange(call, most, held, use))
+        try:
+            return await asyncio.shield(exchange)
+        except asyncio.CancelledError:
+            result = await exchange  # the server works on the request, so its reply is stored
+            if isinstance(result, RetryDecision):
+                raise
+            return result
 
     def _stored(self, call: _Call) -> dict[str, Reply]:
         """The replies that are in the journal."""
         found = {} if self.journal is None else self.journal.get_many([sample.key for sample in call.samples])
         return {sample.key: reply_of(sample.index, found[sample.key]) for sample in call.samples if sample.key in found}
 
-    def _keep(self, call: _Call, task: asyncio.Task[dict[str, Reply] | RetryDecision]) -> None:
-        """Remember an attempt until it ends."""
-        keys = [sample.key for sample in call.samples]
-        self.in_flight |= dict.fromkeys(keys, task)
-
-        def forget(_: object) -> None:
-            for key in keys:
-                if self.in_flight.get(key) is task:
-                    del self.in_flight[key]
-            if not task.cancelled():
-                task.exception()  # marked as retrieved: the caller may have been cancelled
-
-        task.add_done_callback(forget)
-
     async def _exchange(
-        self, call: _Call, most: tuple[int, int], hold: Hold, use: Use | None
+        self, call: _Call, most: tuple[int, int], held: tuple[int, float], use: Use | None
     ) -> dict[str, Reply] | RetryDecision:
         """Post the request, read the reply, return what was reserved, and store the reply before anyone uses it."""
         connection, priced, count = call.connection, call.priced, len(call.samples)
-        names = call.parameters
+        names = parts_of(call.request, count, call.endpoint.extra_body) - connection.dropped
         # Work whose usage is not known is not free, nor is an attempt that is cancelled: the server has received it.
         used, cached = most, 0
+        sent_at = self.clock()
         try:
             self.cancel_scope.check()
             result = await self._post(call, names)
+            latency_s = max(0.0, self.clock() - sent_at)
             reported = (result.prompt_tokens, result.completion_tokens)
-            if any(reported) or not (isinstance(result, ChatResponse) or result.may_be_billed):
+            is_estimated = isinstance(result, ChatResponse) and not any(reported)
+            if any(reported) or (isinstance(result, RetryDecision) and not result.may_be_billed):
                 used = reported
-            cached = result.cached_tokens if isinstance(result, ChatResponse) else 0
-            self._count(call, result, used, cached)
+            counted, thought = used if is_estimated else reported, 0
+            if isinstance(result, ChatResponse):
+                cached, thought = result.cached_tokens, result.reasoning_tokens
+            for spent in (self.tally, self.tally.by_purpose.setdefault(call.request.purpose, Spent())):
+                cost_usd = priced.cost_usd(*counted, cached)
+                spent.add(*counted, cost_usd, cached_tokens=cached, reasoning_tokens=thought, estimated=is_estimated)
             if isinstance(result, RetryDecision):
-                result = self._record_failure(call, result)
-            else:
-                connection.record_reply(result, names, count)
-                self.trouble.check_reply(call.endpoint, result, least_prompt_tokens(call.request))
+                return self._record_failure(call, names, result, sent_at)
+            connection.record_reply(result, names, count)
+            self.trouble.check_reply(call.endpoint, result, least_prompt_tokens(call.request))
         except Exception:
             used, cached = (0, 0), 0
             raise
         finally:
             if use is not None:
                 connection.release(use, sum(used))
-            self.budget.settle(hold, sum(used), priced.cost_usd(*used, cached))
-        return result if isinstance(result, RetryDecision) else await self._store(call, result)
+            self.budget.settle(held, sum(used), priced.cost_usd(*used, cached))
+        keys = [sample.key for sample in call.samples]
+        made = completions(result, priced, keys, call.attempts, latency_s, call.wasted)
+        received = {sample: completion for sample, completion in zip(call.samples, made, strict=True) if completion}
+        if self.journal is not None:
+            stored = {sample: self.journal.put(sample.key, completion) for sample, completion in received.items()}
+            received = {sample: await future for sample, future in stored.items()}
+        return {sample.key: reply_of(sample.index, completion) for sample, completion in received.items()}
 
     async def _post(self, call: _Call, names: frozenset[str]) -> ChatResponse | RetryDecision:
         """Send the request with these optional parts once; the reply, or what to do about the failure."""
@@ -276,43 +234,48 @@ class RequestSender:
         self.tally.retries += 1 if call.failures else 0
         call.attempts += 1
         call.answers_before = connection.answers
-        sent_at = self.clock()
-        connection.first_sent_at = connection.first_sent_at or sent_at
+        connection.first_sent_at = connection.first_sent_at or self.clock()
         if call.first_sent_at is None and not call.is_batched:  # the time of a batch is none of retries
-            call.first_sent_at = sent_at
+            call.first_sent_at = self.clock()
         result: ChatResponse | RetryDecision
         try:
-            if call.is_batched and self.batches is not None:
-                content = await self.batches.reply(connection, [sample.key for sample in call.samples], body)
+            if call.is_batched and self.reply_of_batch is not None:
+                content = await self.reply_of_batch(connection, [sample.key for sample in call.samples], body)
             else:
-                async with running_timeout(endpoint.timeout_s), self.trouble.waiting(endpoint):
-                    # Servers that replay recordings read the sample index from this header; others ignore it.
-                    content = await connection.post(body, {"X-Sample-Index": str(first_index)})
+                # Servers that replay recordings read the sample index from this header; others ignore it.
+                posting = connection.transport.post(body, {"X-Sample-Index": str(first_index)})
+                since = asyncio.get_running_loop().time()
+                content = await within(endpoint.timeout_s, posting, partial(self.trouble.silent, endpoint, since))
             if content is None:
                 return RetryDecision(RetryAction.RETRY, "batch", "its batch ended without an answer to it")
-            result = connection.read(content, len(call.samples), names, given_answer(call.request))
+            result = read_reply(
+                content,
+                len(call.samples),
+                only_finished=connection.reports_finish,
+                optional=names,
+                given=given_answer(call.request),
+                as_chat=format_of(endpoint).as_chat,
+            )
         except Exception as error:
             decision = connection.classify(error, names, call.request.sampling.max_tokens)
             if decision is None:
                 raise
             result = decision
-        call.latency_s = max(0.0, self.clock() - sent_at)
         if isinstance(result, ChatResponse) or result.code not in _NOT_REACHED:
             connection.reached = True
             self.trouble.answered(endpoint)
-        if isinstance(result, RetryDecision):
-            result = replace(result, message=endpoint.mask.message(result.message))
-            if call.is_batched and not result.parameter:  # the verdict on it is that of a single attempt
-                result = replace(result, action=RetryAction.RETRY, wait_s=None)
-            if result.action is RetryAction.SLOW_DOWN:
-                connection.controller.rate_limited(self.clock(), sent_at, result.wait_s)
         return result
 
-    def _record_failure(self, call: _Call, decision: RetryDecision) -> RetryDecision:
-        """Update capabilities and concurrency after a failure."""
-        connection, proven = call.connection, call.connection.proven
+    def _record_failure(
+        self, call: _Call, names: frozenset[str], decision: RetryDecision, sent_at: float
+    ) -> RetryDecision:
+        """Update capabilities and concurrency after a failure; what to do about it."""
+        connection = call.connection
+        decision = replace(decision, message=call.endpoint.mask.message(decision.message))
+        if call.is_batched and not decision.parameter:  # the verdict on it is that of a single attempt
+            decision = replace(decision, action=RetryAction.RETRY, wait_s=None)
         part = decision.parameter
-        is_new_schema = CHAT in proven and "response_format" in call.parameters - proven
+        is_new_schema = CHAT in connection.proven and "response_format" in names - connection.proven
         if is_new_schema and call.failures and decision.code == "http_500":  # some servers say no more than that
             part = "response_format"
         if part:  # the request was incomplete, not failed: not counted
@@ -320,9 +283,11 @@ class RequestSender:
                 self.trouble.leaves_out(call.endpoint, part)
             return replace(decision, action=RetryAction.DROP_PARAMETER, parameter=part)
         call.failures += 1
+        call.is_batched = False
         call.wasted.add(decision.prompt_tokens, decision.completion_tokens, None)
         if decision.action is RetryAction.SLOW_DOWN:
             self.tally.rate_limited += 1
+            connection.controller.rate_limited(self.clock(), sent_at, decision.wait_s)
             if decision.wait_s:
                 connection.pause(min(decision.wait_s, self.retry.total_s))
         elif decision.action is RetryAction.RETRY:
@@ -343,7 +308,9 @@ class RequestSender:
         if connect_s is not None and decision.code == "connection" and not call.connection.reached:
             waited = max(0.0, self.clock() - call.connection.first_sent_at)
             if waited >= connect_s:
-                raise self.cancel_scope.cancel(unreachable_error(call.endpoint, decision, waited, self.config_path))
+                why = f"{decision.message}; no attempt got through in {waited:.0f} s."
+                error = fatal_error(call.endpoint, replace(decision, message=why), self.config_path)
+                raise self.cancel_scope.cancel(error)
             call.unreached += 1
             return min(wait_s, _LONGEST_CONNECT_WAIT_S, connect_s - waited)
         failures = call.failures - call.unreached
@@ -352,9 +319,8 @@ class RequestSender:
         if not self.retry.exhausted(failures, elapsed_s, wait_s):
             return wait_s
         remaining_s = self.retry.total_s - elapsed_s
-        if decision.wait_s is None or call.is_last or failures >= self.retry.attempts or remaining_s <= 0:
+        if decision.wait_s is None or failures >= self.retry.attempts or remaining_s <= 0:
             return None
-        call.is_last = True
         self.trouble.long_wait(call.endpoint, decision, remaining_s)
         return remaining_s
 
@@ -373,7 +339,7 @@ class RequestSender:
         async with connection.testing:  # one neutral request answers for all that have failed by then
             answers = connection.answers
             if answers == call.answers_before and connection.failed_test != answers:
-                is_known = connection.answered or (not is_refused and CHAT in connection.proven)
+                is_known = connection.answers > 0 or (not is_refused and CHAT in connection.proven)
                 may_answer = is_known and decision.code not in _NOT_REACHED
                 if may_answer or (is_refused and decision.code in _MAY_BE_OF_CONTENT):
                     result = await self._until_answered(_neutral(call), once=decision.retry)
@@ -386,44 +352,6 @@ class RequestSender:
         if is_refused:
             raise self.cancel_scope.cancel(fatal_error(call.endpoint, decision, self.config_path))
         return False
-
-    def _count(self, call: _Call, result: ChatResponse | RetryDecision, used: tuple[int, int], cached: int) -> None:
-        """Add the tokens and the cost of an attempt to the totals; of a reply without usage what the budget counts."""
-        reported = (result.prompt_tokens, result.completion_tokens)
-        is_estimated = isinstance(result, ChatResponse) and not any(reported)
-        counted = used if is_estimated else reported
-        thought = result.reasoning_tokens if isinstance(result, ChatResponse) else 0
-        for spent in (self.tally, self.tally.by_purpose.setdefault(call.request.purpose, Spent())):
-            cost_usd = call.priced.cost_usd(*counted, cached)
-            spent.add(*counted, cost_usd, cached_tokens=cached, reasoning_tokens=thought, estimated=int(is_estimated))
-
-    async def _store(self, call: _Call, response: ChatResponse) -> dict[str, Reply]:
-        """Store the completions of a reply in the journal, then return them.
-
-        All of them are queued before the first wait, so a caller that is cancelled here loses no reply.
-        """
-        keys = [sample.key for sample in call.samples]
-        made = completions(response, call.priced, keys, call.attempts, call.latency_s, call.wasted)
-        received = [(s, completion) for s, completion in zip(call.samples, made, strict=True) if completion]
-        if self.journal is None:
-            return {sample.key: reply_of(sample.index, completion) for sample, completion in received}
-        stored = [(sample, self.journal.put(sample.key, completion)) for sample, completion in received]
-        return {sample.key: reply_of(sample.index, await future) for sample, future in stored}
-
-    async def drain(self, seconds: float) -> None:
-        """Let the attempts in flight end, so that their replies are stored; cancel those that take longer."""
-        tasks = set(self.in_flight.values())
-        try:
-            if tasks and seconds > 0:
-                self.trouble.tell(
-                    f"waiting for {len(tasks)} requests in flight, at most {seconds:.0f} s, to keep their replies "
-                    "(Ctrl-C again: do not wait)"
-                )
-                await asyncio.wait(tasks, timeout=seconds)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _neutral(call: _Call) -> _Call:

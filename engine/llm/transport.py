@@ -6,6 +6,7 @@ so the client imports this module, with the connections, when it opens its first
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import ssl
@@ -112,9 +113,10 @@ class Transport:
             ),
         )
         self._base = str(self._client.base_url).rstrip("/")
+        self._mask = endpoint.mask
 
     async def post(self, body: dict[str, Any], headers: dict[str, str]) -> bytes:
-        """Send one request and return the raw body of the reply.
+        """Send one request and return the body of the reply, without keys that the server repeats.
 
         Args:
             body: the body, as JSON values.
@@ -125,6 +127,8 @@ class Transport:
             BodyTooLargeError: the body has more than 32 MiB for each of ``n`` samples, or more than 512 MiB.
             openai.APIConnectionError, aiohttp.ClientError, OSError: there is no complete reply.
         """
+        samples = body.get("n")
+        most = _MOST_PER_SAMPLE * (samples if isinstance(samples, int) and samples > 0 else 1)
         # Not the SDK's typed methods: their check of messages takes as long as the rest of a request.
         sending = self._client.post(
             f"{self._base}{self._format.path}",  # a whole address: a relative one costs a tenth more
@@ -134,10 +138,10 @@ class Transport:
             stream=True,
             stream_cls=AsyncStream[object],
         )
-        return await _content(sending, _most_bytes(body))
+        return await self._content(sending, min(most, _MOST_IN_ALL))
 
     async def call(self, path: str, body: dict[str, Any] | None = None, file: bytes | None = None) -> bytes:
-        """Use another part of the API, such as that of files, and return the raw body of the reply.
+        """Use another part of the API, such as that of files, and return the body of the reply, as :meth:`post`.
 
         Args:
             path: below the base URL.
@@ -149,12 +153,27 @@ class Transport:
         """
         url, kind = f"{self._base}/{path}", AsyncStream[object]
         if body is None:
-            return await _content(self._client.get(url, cast_to=object, stream=True, stream_cls=kind), _MOST_OF_A_FILE)
-        files = None if file is None else [("file", ("requests.jsonl", file))]
-        headers = {} if file is None else {"Content-Type": "multipart/form-data"}
-        options: Any = {"body": body, "files": files, "options": {"headers": headers}}
-        sending = self._client.post(url, cast_to=object, stream=True, stream_cls=kind, **options)
-        return await _content(sending, _MOST_OF_A_FILE)
+            sending = self._client.get(url, cast_to=object, stream=True, stream_cls=kind)
+        else:
+            options: Any = {"body": body}
+            if file is not None:
+                options["files"] = [("file", ("requests.jsonl", file))]
+                options["options"] = {"headers": {"Content-Type": "multipart/form-data"}}
+            sending = self._client.post(url, cast_to=object, stream=True, stream_cls=kind, **options)
+        return await self._content(sending, _MOST_OF_A_FILE)
+
+    async def _content(self, sending: Awaitable[AsyncStream[object]], most: int) -> bytes:
+        """The body of a reply of at most so many bytes; raises as :meth:`post`."""
+        try:
+            async with await sending as stream:
+                content = await _first_bytes(stream.response, most + 1)
+        except APIConnectionError as error:
+            if isinstance(error.__cause__, StatusError):  # version 2 of the SDK wraps what its event hooks raise
+                raise error.__cause__ from None
+            raise
+        if len(content) > most:
+            raise BodyTooLargeError(f"it has more than {most >> 20} MiB and was not read to its end")
+        return self._mask.reply(content)
 
     async def close(self) -> None:
         """Close the HTTP connections."""
@@ -187,20 +206,6 @@ def classify_exception(error: Exception, context: RequestContext) -> RetryDecisi
     return RetryDecision(RetryAction.RETRY, "connection", reason, may_be_billed=was_sent)
 
 
-async def _content(sending: Awaitable[AsyncStream[object]], most: int) -> bytes:
-    """The body of a reply of at most so many bytes; raises as :meth:`Transport.post`."""
-    try:
-        async with await sending as stream:
-            content = await first_bytes(stream.response, most + 1)
-    except APIConnectionError as error:
-        if isinstance(error.__cause__, StatusError):  # version 2 of the SDK wraps what its event hooks raise
-            raise error.__cause__ from None
-        raise
-    if len(content) > most:
-        raise BodyTooLargeError(f"it has more than {most >> 20} MiB and was not read to its end")
-    return content
-
-
 async def _refuse_errors(response: Any) -> None:
     """Raise ``StatusError`` for a reply that is not 2xx, with the beginning of its body.
 
@@ -212,21 +217,17 @@ async def _refuse_errors(response: Any) -> None:
     may_follow = response.status_code in (307, 308) and _OWN_HEADER not in response.request.headers
     if response.is_success or (redirects and may_follow):
         return
-    body: object
+    body: Any
     if redirects:
         body = f"it redirects to {shown_url(response.headers['Location'])}; give that address as base_url"
     else:
-        body = _json_or_text((await first_bytes(response, _MOST_OF_AN_ERROR)).decode(errors="replace"))
+        body = (await _first_bytes(response, _MOST_OF_AN_ERROR)).decode(errors="replace").strip()
+        with contextlib.suppress(ValueError, RecursionError):
+            body = json.loads(body)
     raise StatusError(response.status_code, response.headers, body)
 
 
-def _most_bytes(body: Mapping[str, Any]) -> int:
-    """The largest reply to a request that is read."""
-    samples = body.get("n")
-    return min(_MOST_PER_SAMPLE * (samples if isinstance(samples, int) and samples > 0 else 1), _MOST_IN_ALL)
-
-
-async def first_bytes(response: Any, most: int) -> bytes:
+async def _first_bytes(response: Any, most: int) -> bytes:
     """The body, or its first ``most`` bytes. What is left of it is never received: the connection is closed."""
     parts, left = [], most
     async for part in response.aiter_bytes():
@@ -252,11 +253,3 @@ def _reason(cause: BaseException) -> str:
     if isinstance(cause, http_exceptions.HttpProcessingError | zlib.error):
         return f"the reply cannot be read: {' '.join(getattr(cause, 'message', str(cause)).split())}"[:300]
     return f"{type(cause).__name__}: {cause}"[:300]
-
-
-def _json_or_text(text: str) -> object:
-    """The value of a JSON text; the text itself if it is not JSON."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text.strip()

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from engine.api_manager import Endpoint
 from engine.errors import FatalEndpointError
-from engine.llm.quirks import OPTIONAL, SYSTEM
-from engine.llm.replies import ChatResponse
+from engine.llm.quirks import NO_MODEL, OPTIONAL, SYSTEM
+from engine.llm.replies import ChatResponse, is_blank
 from engine.llm.requests import format_of
-from engine.llm.retry import RetryDecision, names_no_model
+from engine.llm.retry import RetryDecision
 
 _REPEAT_S = 30.0
-_SILENT_S = 20.0
-"""Silence of an endpoint is reported after 20 s, then after three times as long."""
-_CLOCK_STEP_S = 0.01
+_SILENT_S = 19.9
+"""Silence of an endpoint is reported after so long, at the end of a step of :func:`engine.llm.cancellation.within`."""
 _MANY_BLANKS, _BLANK_SHARE = 5, 0.1
-"""A server is said to send blank replies after this many, if they are this share of all; again at twice as many."""
+"""A server is said to send blank replies after this many, if they are this share of all."""
 _FEWEST_TOKENS = 64
 """Fewer reported prompt tokens are no prompt that was cut: the server does not count them."""
 _told: set[tuple[str, str, str]] = set()
@@ -41,29 +39,23 @@ class TroubleReporter:
         self._clock = clock
         self._told_at: dict[str, float] = {}
         self._heard_at: dict[str, float] = {}
-        self._blanks: dict[str, tuple[int, int, int]] = {}
-        """Replies, those without text, and how many of these there were when that was said, by address."""
+        self._silent: set[str] = set()
+        self._blanks: dict[str, tuple[int, int]] = {}
+        """Replies and those without text, by address."""
 
-    @contextlib.asynccontextmanager
-    async def waiting(self, endpoint: Endpoint) -> AsyncIterator[None]:
-        """While a request waits for its reply, report that nothing arrives from the endpoint. The request goes on."""
-        loop = asyncio.get_running_loop()
-        since, url = loop.time(), endpoint.shown_url
+    def silent(self, endpoint: Endpoint, since: float) -> None:
+        """Report once that nothing arrives from an endpoint while a request waits for its reply.
 
-        def look(limit: float) -> None:
-            silent = loop.time() - max(since, self._heard_at.get(url, since))
-            if silent + _CLOCK_STEP_S >= limit:
-                if not self._was_told(endpoint):
-                    given_up = f"requests are given up after {endpoint.timeout_s:g} s (timeout_s)"
-                    self._tell_of(endpoint, f"no reply from {url} for {silent:.0f} s; {given_up}")
-                limit *= 3
-            timers.append(loop.call_later(limit - silent, look, limit))
-
-        timers = [loop.call_later(_SILENT_S, look, _SILENT_S)]
-        try:
-            yield
-        finally:
-            timers[-1].cancel()
+        Args:
+            endpoint: where it was sent.
+            since: when it was sent, in the time of the event loop.
+        """
+        url = endpoint.shown_url
+        seconds = asyncio.get_running_loop().time() - max(since, self._heard_at.get(url, since))
+        if seconds >= _SILENT_S and url not in self._silent and not self._was_told(endpoint):
+            self._silent.add(url)
+            given_up = f"requests are given up after {endpoint.timeout_s:g} s (timeout_s)"
+            self._tell_of(endpoint, f"no reply from {url} for {seconds:.0f} s; {given_up}")
 
     def _was_told(self, endpoint: Endpoint) -> bool:
         """Whether there was a line about the endpoint a moment ago."""
@@ -135,19 +127,21 @@ class TroubleReporter:
                 "prompts without a word, and replies to what is left are worth nothing. Serve the model with a longer "
                 "context (num_ctx of Ollama, --ctx-size of llama.cpp), or shorten the prompts (--prompts compact)",
             )
-        blanks = [choice for choice in response.choices if choice and choice.is_blank]
-        total, blank, told = self._blanks.get(url, (0, 0, 0))
-        total, blank = total + len(response.choices), blank + len(blanks)
-        if blanks and blank >= max(_MANY_BLANKS, 2 * told) and blank >= _BLANK_SHARE * total:
-            told, last = blank, blanks[-1]
+        spoken = [choice for choice in response.choices if choice and not choice.tool_calls]
+        blanks = [choice for choice in spoken if is_blank(choice.text, choice.finish_reason)]
+        total, blank = self._blanks.get(url, (0, 0))
+        total, blank = self._blanks[url] = total + len(response.choices), blank + len(blanks)
+        if blanks and blank >= max(_MANY_BLANKS, _BLANK_SHARE * total):
+            last = blanks[-1]
             thoughts = f"its {len(last.reasoning)} characters are in the reasoning field" if last.reasoning else ""
-            self.tell(
+            self._tell_once(
+                endpoint,
+                "blank",
                 f"{url} sends blank replies: {blank} of {total} have no text although the model ended them (the last "
                 f"one: finish_reason {last.finish_reason}, {response.completion_tokens} tokens, "
                 f"{thoughts or 'no reasoning'}); each is asked for once more. Check chat template, stop strings and "
-                "reasoning parser of the server"
+                "reasoning parser of the server",
             )
-        self._blanks[url] = (total, blank, told)
 
     def _tell_once(self, endpoint: Endpoint, what: str, text: str) -> None:
         key = (endpoint.shown_url, endpoint.model, what)
@@ -158,6 +152,7 @@ class TroubleReporter:
     def answered(self, endpoint: Endpoint) -> None:
         """Note a reply of the endpoint."""
         self._heard_at[endpoint.shown_url] = asyncio.get_running_loop().time()
+        self._silent.discard(endpoint.shown_url)
 
 
 def describe(endpoint: Endpoint, decision: RetryDecision, answered: bool) -> str:
@@ -183,33 +178,18 @@ def describe(endpoint: Endpoint, decision: RetryDecision, answered: bool) -> str
         text = f"{url} refused a request: {message}"
     else:
         text = f"{url} sent a reply that cannot be used: {message}"
-    return f"{text}; base_url has no /v1, is that right?" if lacks_path(url) and not answered else text
-
-
-def lacks_path(base_url: str) -> bool:
-    """Whether an address has no path: most servers have their API below ``/v1``."""
-    return urlsplit(base_url).path in ("", "/")
-
-
-def unreachable_error(
-    endpoint: Endpoint, decision: RetryDecision, seconds: float, path: Path | str
-) -> FatalEndpointError:
-    """The error of a run whose endpoint could not be reached once in ``seconds``."""
-    return FatalEndpointError(
-        f"{endpoint.role}: cannot reach {endpoint.shown_url}",
-        why=f"{_one_line(decision.message)}; no attempt got through in {seconds:.0f} s.",
-        fix=f"Start the server, or correct base_url of {endpoint.role} in {path}. "
-        "Then run the same command again. --connect-minutes sets how long a run waits for a server.",
-    )
+    # Most servers have their API below /v1.
+    return text if answered or urlsplit(url).path not in ("", "/") else f"{text}; base_url has no /v1, is that right?"
 
 
 def fatal_error(endpoint: Endpoint, decision: RetryDecision, path: Path | str) -> FatalEndpointError:
     """The error message of a refusal, with a fix. It never contains the key."""
     role, entry = endpoint.role, f"{endpoint.role} in {path}"
-    why = f"{endpoint.shown_url}, model {endpoint.model}: {decision.message}"[:1000]
-    no_such_path = decision.code in ("unknown_model", "http_405") and not names_no_model(decision.message)
+    is_reached = decision.code != "connection"
+    why = (f"{endpoint.shown_url}, model {endpoint.model}: " if is_reached else "") + decision.message[:1000]
+    no_such_path = decision.code in ("unknown_model", "http_405") and not NO_MODEL.search(decision.message)
     path_of_api = format_of(endpoint).path
-    if no_such_path and lacks_path(endpoint.base_url):
+    if no_such_path and urlsplit(endpoint.base_url).path in ("", "/"):
         return FatalEndpointError(
             f"{role}: there is no {endpoint.api} API at {endpoint.shown_url}",
             why=f"The server does not know POST {endpoint.shown_url}{path_of_api}, and base_url has no /v1.",
@@ -224,6 +204,11 @@ def fatal_error(endpoint: Endpoint, decision: RetryDecision, path: Path | str) -
 
 
 _FATAL = {
+    "connection": (
+        "cannot reach {url}",
+        "Start the server, or correct base_url of {entry}. Then run the same command again. --connect-minutes sets how "
+        "long a run waits for a server.",
+    ),
     "bad_key": (
         "the endpoint refused the API key",
         "Check api_key or api_key_env of {entry}, and that the key belongs to this base_url.",

@@ -13,7 +13,7 @@ from engine.llm.replies import read_reply
 from engine.llm.retry import RetryAction, RetryPolicy
 from engine.records import Completion, Outcome, Sampling
 from tests.support.fault_server import FAILED_REPLY_KINDS, FaultPlan, chat_app
-from tests.support.llm_client import SHORT_WAITS, answer, ask, client_of, texts
+from tests.support.llm_client import answer, ask, client_of, texts
 from tests.support.table import table
 
 
@@ -22,7 +22,7 @@ def stored_rows(journal):
         return database.execute("SELECT count(*) FROM replies").fetchone()[0]
 
 
-@pytest.mark.parametrize("kind", [kind for kind in FAILED_REPLY_KINDS if kind != "finish_null"])
+@pytest.mark.parametrize("kind", FAILED_REPLY_KINDS)
 async def test_a_call_that_fails_with_status_200_is_never_a_completion(kind, journal):
     plan = FaultPlan(seed=1, rate=1.0, kinds=[kind], max_consecutive_per_request=99)
     policy = RetryPolicy(attempts=3, first_wait_s=0.001)
@@ -33,23 +33,6 @@ async def test_a_call_that_fails_with_status_200_is_never_a_completion(kind, jou
             assert all(reply.completion is None and reply.fault.message for reply in replies)
         assert plan.injected == {kind: 6}
     assert stored_rows(journal) == 0
-
-
-async def test_a_server_that_always_writes_null_as_the_finish_reason_is_believed_from_its_third_reply_on(journal):
-    """A server that writes another reason even once has cut off the replies with null."""
-    for is_always, sent in ((True, 4), (False, 5)):
-        plan = FaultPlan(seed=1, rate=float(is_always), kinds=["finish_null"], max_consecutive_per_request=99)
-        async with client_of(chat_app(answer, faults=plan), journal, retry=SHORT_WAITS) as client:
-            if not is_always:
-                await client.sample(ask("other"), [0])
-                plan.rate, plan.max_consecutive_per_request = 1.0, 2
-            first = await client.sample(ask(f"{is_always} 1"), [0])
-            if not is_always:
-                plan.rate = 0.0
-            second = await client.sample(ask(f"{is_always} 2"), [0])
-            assert {reply.outcome for reply in (*first, *second)} == {Outcome.OK}
-            assert [reply.completion.finish_reason for reply in first] == ([None] if is_always else ["stop"])
-            assert client.counters.requests_sent == sent
 
 
 async def test_failed_replies_are_asked_again_and_nothing_else_is(journal):

@@ -223,4 +223,4 @@ async def test_what_a_journal_stores_of_an_endpoint_is_read_without_other_names(
         connection = EndpointConnection(endpoint, ConcurrencyRule(), journal, time.monotonic, asyncio.sleep)
         assert connection.proven == ({"chat"} if stored == ["chat", "flying"] else set())
         assert connection.dropped == {"n", "seed"}
-        await connection.close()
+        await connection.transport.close()

@@ -333,8 +333,18 @@ async def test_a_reply_is_read_up_to_32_mib_for_each_sample(coding, encoded):
 
 
 @pytest.mark.parametrize("n", [16, 64, 10**6])
-def test_a_reply_is_read_up_to_512_mib_in_all(n):
-    assert transport._most_bytes({"n": n}) == 512 << 20
+async def test_a_reply_is_read_up_to_512_mib_in_all(n, monkeypatch):
+    assert transport._MOST_IN_ALL == 512 << 20 == 16 * transport._MOST_PER_SAMPLE
+    monkeypatch.setattr(transport, "_MOST_PER_SAMPLE", 32 << 10)
+    monkeypatch.setattr(transport, "_MOST_IN_ALL", 512 << 10)
+
+    async def handler(request):
+        return web.Response(body=bytes(int(request.headers["X-Size"])))
+
+    async with serve(app_of(handler)) as url:
+        assert len(await post(url, {"n": n}, {"X-Size": str(512 << 10)})) == 512 << 10
+        with pytest.raises(BodyTooLargeError):
+            await post(url, {"n": n}, {"X-Size": str((512 << 10) + 1)})
 
 
 @pytest.mark.parametrize(("status", "error", "most"), [(200, BodyTooLargeError, 32 << 20), (500, StatusError, 1 << 20)])

@@ -119,7 +119,8 @@ class LLMClient:
         """Let the attempts in flight end, so that their replies are stored; cancel those that take longer."""
         tasks = set(self._in_flight.values())
         for task in tasks:
-            task.cancel()  # ends those that wait
+            if not task.cancelling():  # a second time would end the attempt in flight
+                task.cancel()
         try:
             if tasks:
                 _, tasks = await asyncio.wait(tasks, timeout=0)

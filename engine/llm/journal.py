@@ -149,8 +149,7 @@ class ResponseJournal:
         found: dict[str, Completion] = {}
         for start in range(0, len(keys), _MAX_ROWS):
             with self._errors(_UNREADABLE), self._guard:
-                rows = _select(self._reader, keys[start : start + _MAX_ROWS])
-            found |= {key: completion for key, text in rows if (completion := _decode(text)) is not None}
+                found |= _select(self._reader, keys[start : start + _MAX_ROWS])
         return found
 
     def put(self, key: str, completion: Completion) -> asyncio.Future[Completion]:
@@ -240,29 +239,22 @@ class ResponseJournal:
         try:
             with self._errors(_NOT_STORED):
                 cursor = self._writing.execute(sql, values)
-                self._check_file()
+                if not self.path.exists() or self.path.stat().st_ino != self._inode:  # what is written is lost
+                    raise OSError("the file was deleted or moved while it was in use, or replaced by another one")
                 if cursor.rowcount < len(rows):  # another process stored a reply for the same key first
                     self._use_stored(rows)
         except JournalError as error:
             failure = error
-        _notify(rows, failure)
-
-    def _check_file(self) -> None:
-        """Raise OSError if another program deleted, moved or replaced the file: what is written to it would be lost."""
-        try:
-            is_same = self.path.stat().st_ino == self._inode
-        except (FileNotFoundError, NotADirectoryError):
-            raise OSError("the file was deleted or moved while it was in use") from None
-        if not is_same:
-            raise OSError("the file was replaced while it was in use")
+        for row in rows:
+            with contextlib.suppress(RuntimeError):  # the loop is closed, so there is no waiting caller
+                row.future.get_loop().call_soon_threadsafe(_resolve, row, failure)
 
     def _use_stored(self, rows: Sequence[_Row]) -> None:
         """Replace the completions of rows by those that are already stored."""
-        stored = dict(_select(self._writing, [row.key for row in rows]))
+        stored = _select(self._writing, [row.key for row in rows])
         for row in rows:
-            first = _decode(stored.get(row.key))
-            if first is not None:
-                row.completion = first
+            if row.key in stored:
+                row.completion = stored[row.key]
             else:  # an unreadable row would make every later reply unreadable too
                 sql = "INSERT OR REPLACE INTO replies VALUES (?, ?, ?)"
                 self._writing.execute(sql, (row.key, row.text, time.time()))
@@ -275,43 +267,27 @@ class ResponseJournal:
         return database_errors(JournalError, f"{what}: {self.path}", fix)
 
 
-def _select(connection: sqlite3.Connection, keys: Sequence[str]) -> list[tuple[str, bytes]]:
-    """The key and the text of each row with one of these keys."""
+def _select(connection: sqlite3.Connection, keys: Sequence[str]) -> dict[str, Completion]:
+    """The stored completions with these keys.
+
+    Without those that cannot be read, and those of failed calls, as earlier versions stored. Rows are read as bytes:
+    SQLite itself refuses text that is not UTF-8, and with it the other rows of a statement.
+    """
     marks = ",".join("?" * len(keys))
     sql = f"SELECT key, CAST(completion AS BLOB) FROM replies WHERE key IN ({marks})"  # noqa: S608 - marks only
-    return connection.execute(sql, keys).fetchall()
+    found = {}
+    for key, text in connection.execute(sql, keys):
+        with contextlib.suppress(ValidationError):
+            completion = Completion.model_validate_json(text)
+            if not is_failed_finish(completion.finish_reason):
+                found[key] = completion
+    return found
 
 
-def _decode(text: bytes | None) -> Completion | None:
-    """The completion in a row; None if it cannot be read, or if it is of a failed call, as earlier versions stored.
-
-    Rows are read as bytes: SQLite itself refuses text that is not UTF-8, and with it the other rows of a statement.
-    """
-    if text is None:
-        return None
-    try:
-        completion = Completion.model_validate_json(text)
-    except ValidationError:
-        return None
-    return None if is_failed_finish(completion.finish_reason) else completion
-
-
-def _notify(rows: list[_Row], error: JournalError | None) -> None:
-    """Resolve the futures of rows, with one callback per event loop."""
-    loops: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Completion], Completion]]] = {}
-    for row in rows:
-        loops.setdefault(row.future.get_loop(), []).append((row.future, row.completion))
-    for loop, part in loops.items():
-        with contextlib.suppress(RuntimeError):  # the loop is closed, so there is no waiting caller
-            loop.call_soon_threadsafe(_resolve, part, error)
-
-
-def _resolve(part: list[tuple[asyncio.Future[Completion], Completion]], error: JournalError | None) -> None:
-    for future, stored in part:
-        if future.done():  # the caller was cancelled
-            continue
-        if error is None:
-            future.set_result(stored)
-        else:
-            future.set_exception(error)
-            future.exception()  # marked as retrieved, to avoid a warning if no caller awaits it
+def _resolve(row: _Row, error: JournalError | None) -> None:
+    """Tell the caller that a row is stored, or why not. A future that is done is that of a cancelled caller."""
+    if error is None and not row.future.done():
+        row.future.set_result(row.completion)
+    elif error is not None and not row.future.done():
+        row.future.set_exception(error)
+        row.future.exception()  # marked as retrieved, to avoid a warning if no caller awaits it

@@ -31,13 +31,13 @@ class Format:
     """
 
     path: str
-    body_of: Callable[[dict[str, Any], Collection[str]], dict[str, Any]]
-    as_chat: Callable[[dict[str, Any]], dict[str, Any]]
+    body_of: Callable[[dict[str, Any], Collection[str]], dict[str, Any]] | None = None
+    as_chat: Callable[[dict[str, Any]], dict[str, Any]] | None = None
     headers: Callable[[str], dict[str, str]] | None = None
     lacks: frozenset[str] = frozenset()
 
 
-CHAT_FORMAT = Format("/chat/completions", lambda body, left_out: body, lambda reply: reply)
+CHAT_FORMAT = Format("/chat/completions")
 """OpenAI's chat completions, which most servers speak."""
 
 
@@ -46,33 +46,16 @@ class OptionalPart:
     """A part of a request that servers refuse.
 
     Args:
-        said: how an error says that it is refused, besides naming it in its field ``param``.
         instead: what is done without it, as a user is told; empty for a part whose absence changes no reply.
+        said: how an error says that it is refused, besides naming it in its field ``param``; empty: by its name. A
+            regular expression, in which letters of other alphabets may stand beside a word.
     """
 
-    said: re.Pattern[str]
     instead: str = ""
+    said: str = ""
 
 
-def _named(name: str) -> str:
-    """The name of a field in a text; ``_`` may be a space. Letters of other alphabets may stand beside it."""
-    return rf"(?<![A-Za-z0-9_]){name.replace('_', '[_ ]')}(?![A-Za-z0-9_])"
-
-
-def _part(pattern: str, instead: str = "") -> OptionalPart:
-    return OptionalPart(re.compile(pattern, re.IGNORECASE), instead)
-
-
-def _word(name: str, also: str = "(?!)") -> str:
-    """The name of a field that is also a common word: quoted, in a list of fields, or followed by what it must be."""
-    return (
-        rf"['\"`]{name}['\"`]|\b{name}\s*(?:[=><]|must|should|is\b)"
-        rf"|(?:parameter|argument|supplied|field|option)(?:s|\(s\))?: ?(?:[\w.]+, ?)*{name}\b"
-        rf"|(?:parameter|argument|supplied) {name}\b|{also}"
-    )
-
-
-_DEFAULT = "the model's own value is used"
+_DEFAULT = OptionalPart("the model's own value is used")
 _OTHERS = (
     "presence_penalty",
     "frequency_penalty",
@@ -82,33 +65,39 @@ _OTHERS = (
     "min_p",
     "typical_p",
 )
+_COMMON_WORD = (
+    r"['\"`]NAME['\"`]|\bNAME\s*(?:[=><]|must|should|is\b)|(?:parameter|argument|supplied) NAME\b"
+    r"|(?:parameter|argument|supplied|field|option)(?:s|\(s\))?: ?(?:[\w.]+, ?)*NAME\b|"
+)
+"""A field whose name is also a common word: quoted, in a list of fields, or followed by what it must be."""
 OPTIONAL: dict[str, OptionalPart] = {
-    ZERO: _part(_named("temperature") + r".{0,60}(positive|greater|above|> ?=? ?0|non-?zero|at least)", _DEFAULT),
-    "temperature": _part(_named("temperature"), _DEFAULT),
-    "top_p": _part(_named("top_p"), _DEFAULT),
-    **{name: _part(_named(name), _DEFAULT) for name in _OTHERS},
-    "stop": _part(_word("stop", r"stop[_ ](sequence|string|word)"), "replies end where the model ends them"),
-    "n": _part(_word("n", "only one completion choice")),
-    "response_format": _part(
+    ZERO: OptionalPart(_DEFAULT.instead, r"\btemperature\b.{0,60}(positive|greater|above|> ?=? ?0|non-?zero|at least)"),
+    **dict.fromkeys(("temperature", "top_p", *_OTHERS), _DEFAULT),
+    "stop": OptionalPart(
+        "replies end where the model ends them",
+        _COMMON_WORD.replace("NAME", "stop") + "stop[_ ](sequence|string|word)",
+    ),
+    "n": OptionalPart(said=_COMMON_WORD.replace("NAME", "n") + "only one completion choice"),
+    "response_format": OptionalPart(
+        "the prompt alone describes the form of a reply",
         r"response_format|json_schema|guided|structured[_ ]output|\bschema\b|grammar"
         r"|text\.format|output[_ ](config\.)?format",
-        "the prompt alone describes the form of a reply",
     ),
-    "seed": _part(r"\bseed\b", "the same run gives other replies on another day"),
-    "return_token_ids": _part("return_token_ids"),
-    "logprobs": _part("logprob", "replies are stored without log-probs"),
+    "seed": OptionalPart("the same run gives other replies on another day"),
+    "return_token_ids": OptionalPart(),
+    "logprobs": OptionalPart("replies are stored without log-probs", "logprob"),
     # Only if the name is refused, and ``max_completion_tokens`` is then sent: "too large" is a configuration error.
-    "max_tokens": _part(
-        r"use ['\"`]?max_completion_tokens"
+    "max_tokens": OptionalPart(
+        said=r"use ['\"`]?max_completion_tokens"
         r"|(unsupported|unrecogni[sz]ed|unknown|unexpected)[\w :]{0,30}['\"`]?max_tokens"
         r"|max_tokens['\"`]?( \w+){0,3} (not supported|unsupported|not allowed|not permitted|deprecated)"
     ),
-    SYSTEM: _part(
+    SYSTEM: OptionalPart(
+        "its text is put before that of the user",
         r"system['\"`]?[ _](role|message|prompt|instruction)|role[: ]{1,2}['\"`]?system|developer instruction"
         r"|roles must alternate",
-        "its text is put before that of the user",
     ),
-    ADAPTIVE: _part(r"adaptive thinking|\beffort parameter", "a budget of tokens is sent instead"),
+    ADAPTIVE: OptionalPart("a budget of tokens is sent instead", r"adaptive thinking|\beffort parameter"),
 }
 """By name. Of several that an error names, the first one is left out, and the request is sent again."""
 
@@ -123,6 +112,7 @@ _ALL_SAMPLING = re.compile(
 def parts_of(request: ChatRequest, count: int, extra_body: Mapping[str, Any]) -> frozenset[str]:
     """The optional parts of a request for ``count`` samples."""
     sampling = request.sampling
+    given = extra_body.keys() | (request.body or {}).keys()
     wanted = {
         ZERO: sampling.temperature == 0 and "temperature" not in extra_body,
         "temperature": sampling.temperature is not None,
@@ -134,9 +124,8 @@ def parts_of(request: ChatRequest, count: int, extra_body: Mapping[str, Any]) ->
         "return_token_ids": sampling.logprobs,
         "max_tokens": sampling.max_tokens is not None,
         SYSTEM: any(message.role == "system" for message in request.messages),
+        ADAPTIVE: "reasoning_effort" in given,
     }
-    given = extra_body.keys() | (request.body or {}).keys()
-    wanted[ADAPTIVE] = "reasoning_effort" in given
     return frozenset(name for name, is_wanted in wanted.items() if is_wanted) | (_OF_EXTRA_BODY & given)
 
 
@@ -150,7 +139,8 @@ def refused_part(text: str, param: str | None, sent: Collection[str]) -> str | N
     """
     # An error about max_tokens usually means that its value is too large; leaving it out would hide that.
     named = (param or "").split(".")[0]
-    by_text = [name for name, part in OPTIONAL.items() if name in sent and part.said.search(text)]
+    said = {name: part.said or rf"\b{name.replace('_', '[_ ]')}\b" for name, part in OPTIONAL.items() if name in sent}
+    by_text = [name for name, pattern in said.items() if re.search(pattern, text, re.IGNORECASE | re.ASCII)]
     if named in sent and named != "max_tokens" and not (by_text and by_text[0] == ZERO):
         return named
     if not by_text and _ALL_SAMPLING.search(text):

@@ -63,41 +63,31 @@ def request_body(
         count: number of samples.
     """
     left_out = parts_of(request, count, endpoint.extra_body) - names
-    return format_of(endpoint).body_of(_chat_body(request, endpoint, left_out, first_index, count), left_out)
-
-
-def _chat_body(
-    request: ChatRequest, endpoint: Endpoint, left_out: frozenset[str], first_index: int, count: int
-) -> dict[str, Any]:
-    """The body in the chat API."""
+    api = format_of(endpoint)
     sampling, seed = request.sampling, request.sampling.seed
     if seed is not None:
         text = json.dumps([seed, *([one.role, one.content] for one in request.messages), *request.images])
         seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:4]) % _SEEDS + first_index
+    body: dict[str, Any] = {"model": endpoint.model, "n": count if count > 1 else None, "seed": seed}
     if request.body is not None:
-        own = {"model": endpoint.model, "seed": seed, "n": count if count > 1 else None}
-        sent = request.body | {name: value for name, value in own.items() if value is not None} | endpoint.extra_body
-        if "max_tokens" in left_out and "max_tokens" in sent:
-            sent["max_completion_tokens"] = sent["max_tokens"]
-        return {name: value for name, value in sent.items() if name not in left_out}
-    body: dict[str, Any] = {
-        "model": endpoint.model,
-        "messages": wire_messages(request, merges_system=SYSTEM in left_out),
-        "temperature": sampling.temperature,
-        "top_p": sampling.top_p,
-        "max_completion_tokens" if "max_tokens" in left_out else "max_tokens": sampling.max_tokens,
-        "n": count if count > 1 else None,
-        "seed": seed,
-        "response_format": None if request.json_schema is None else response_format(request.json_schema),
-        "logprobs": sampling.logprobs or None,
-        "return_token_ids": sampling.logprobs or None,
-    }
-    if given_answer(request):  # the names of vLLM; 0: of the tokens of the prompt themselves only
-        body |= {"add_generation_prompt": False, "continue_final_message": True, "prompt_logprobs": 0}
-    if ZERO in left_out:
-        left_out |= {"temperature"}
-    body = {name: value for name, value in body.items() if value is not None} | endpoint.extra_body
-    return {name: value for name, value in body.items() if name not in left_out}
+        body = request.body | {name: value for name, value in body.items() if value is not None}
+        if "max_tokens" in left_out and "max_tokens" in body | endpoint.extra_body:
+            body["max_completion_tokens"] = (body | endpoint.extra_body)["max_tokens"]
+    else:
+        body |= {
+            "messages": wire_messages(request, merges_system=SYSTEM in left_out),
+            "temperature": None if ZERO in left_out else sampling.temperature,
+            "top_p": sampling.top_p,
+            "max_completion_tokens" if "max_tokens" in left_out else "max_tokens": sampling.max_tokens,
+            "response_format": None if request.json_schema is None else response_format(request.json_schema),
+            "logprobs": sampling.logprobs or None,
+            "return_token_ids": sampling.logprobs or None,
+        }
+        if given_answer(request):  # the names of vLLM; 0: of the tokens of the prompt themselves only
+            body |= {"add_generation_prompt": False, "continue_final_message": True, "prompt_logprobs": 0}
+        body = {name: value for name, value in body.items() if value is not None}
+    body = {name: value for name, value in (body | endpoint.extra_body).items() if name not in left_out}
+    return api.body_of(body, left_out) if api.body_of else body
 
 
 def given_answer(request: ChatRequest) -> str:
@@ -131,12 +121,6 @@ def wire_messages(request: ChatRequest, *, merges_system: bool = False) -> list[
         content = [part for part in parts if part.get("text") != ""]
         messages_with_images.append({"role": message.role, "content": content if rest else first})
     return messages_with_images
-
-
-def estimate_prompt_tokens(request: ChatRequest) -> int:
-    """Estimate the prompt tokens, on the high side: one token per three bytes of UTF-8, plus 8 per message."""
-    text = sum(len(message.content.encode()) // 3 + 8 for message in request.messages)
-    return text + TOKENS_PER_IMAGE * len(request.images)
 
 
 def most_prompt_tokens(request: ChatRequest) -> int:

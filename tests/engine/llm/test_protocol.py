@@ -5,7 +5,7 @@ import pytest
 from engine.api_manager import Endpoint
 from engine.llm.quirks import parts_of
 from engine.llm.replies import clean, completions, read_reply, split_by_size
-from engine.llm.requests import estimate_prompt_tokens, request_body
+from engine.llm.requests import request_body
 from engine.llm.retry import RetryAction
 from engine.records import ChatRequest, Message, Sampling, Usage
 from tests.support.table import table
@@ -253,12 +253,6 @@ def test_lone_surrogates_are_replaced():
     assert clean("Ω😀") == "Ω😀"
     raw = b'{"choices": [{"message": {"content": "x\\ud800"}}], "usage": {"completion_tokens": 1}}'
     assert drawn_completions(raw, ["k"])[0].text == "x?"
-
-
-def test_the_prompt_estimate_is_an_upper_guess():
-    # 300 ASCII characters are about 75 tokens, 100 Chinese ones about 100; 8 per message.
-    assert estimate_prompt_tokens(ChatRequest(role="g", messages=(Message(role="user", content="a" * 300),))) == 108
-    assert estimate_prompt_tokens(ChatRequest(role="g", messages=(Message(role="user", content="数" * 100),))) == 108
 
 
 def test_the_answer_at_the_end_of_a_prompt_is_found_by_its_tokens():

@@ -156,8 +156,7 @@ class Endpoint(BaseModel):
         return shown
 
 
-_FIELDS = tuple(name for name in Endpoint.model_fields if name != "role")
-_NAMES = (*_FIELDS, "api_key_env")
+_NAMES = (*(name for name in Endpoint.model_fields if name != "role"), "api_key_env")
 
 
 def _letters(role: str) -> str:
@@ -260,8 +259,6 @@ class ApiManager:
         """
         entries = dict(self._entries)
         for new, (role, fields) in copies.items():
-            if not self.has(role):
-                raise self._no_key(role, f"{self.path} has no entry {role!r} and no entry {DEFAULT_ROLE!r}.")
             entry = self._entry(role)
             if fields.get("model", entry.get("model")) != entry.get("model"):
                 entry = {name: value for name, value in entry.items() if name not in PRICES}
@@ -271,15 +268,17 @@ class ApiManager:
     def with_fields(self, fields: Mapping[str, Any]) -> ApiManager:
         """A copy with these fields replaced in every entry of the file; ``extra_body`` is added to that of each."""
         without_key = {"api_key": ""} if "api_key_env" in fields else {}
-        extra = fields.get("extra_body", {})
-        entries = {role: {**entry, **without_key, **fields} for role, entry in self._entries.items()}
-        if extra:
-            entries |= {role: new | {"extra_body": self._extra(role) | extra} for role, new in entries.items()}
+        entries = {}
+        for role, entry in self._entries.items():
+            entries[role] = {**entry, **without_key, **fields}
+            if "extra_body" in fields:
+                given = self._entry(role).get("extra_body")
+                entries[role]["extra_body"] = {**(given if isinstance(given, dict) else {}), **fields["extra_body"]}
         return ApiManager(self.path, entries, self._environ)
 
     def without_keys(self) -> ApiManager:
         """A copy in which no role needs a key, for a look at models and prices. It cannot be asked."""
-        return ApiManager(self.path, self.with_fields({"api_key": "EMPTY"})._entries, {})
+        return self.with_fields({"api_key": "EMPTY"})
 
     def roles(self) -> list[str]:
         """The roles in the order of the file."""
@@ -293,8 +292,6 @@ class ApiManager:
         """
         if role in self._endpoints:
             return self._endpoints[role]
-        if not self.has(role):
-            raise self._no_key(role, f"{self.path} has no entry {role!r} and no entry {DEFAULT_ROLE!r}.")
         entry = self._entry(role)
         variable = entry.pop("api_key_env", None)
         if not entry.get("api_key"):
@@ -326,9 +323,15 @@ class ApiManager:
         return self._endpoints[role]
 
     def _entry(self, role: str) -> dict[str, Any]:
-        """The fields of a role, completed from ``default``. A key is never taken over for another address."""
+        """The fields of a role, completed from ``default``. A key is never taken over for another address.
+
+        Raises:
+            ConfigurationError: neither the role nor ``default`` for it has an entry.
+        """
+        if not self.has(role):
+            raise self._no_key(role, f"{self.path} has no entry {role!r} and no entry {DEFAULT_ROLE!r}.")
         own = self._entries.get(role, {})
-        default = dict(self._entries.get(DEFAULT_ROLE, {}))
+        default = self._entries.get(DEFAULT_ROLE, {})
         if role == DEFAULT_ROLE or "base_url" in own:
             return dict(own)
         dropped: set[str] = set()
@@ -337,10 +340,6 @@ class ApiManager:
         if own.get("model", default.get("model")) != default.get("model"):
             dropped |= set(PRICES)
         return {name: value for name, value in default.items() if name not in dropped} | dict(own)
-
-    def _extra(self, role: str) -> dict[str, Any]:
-        extra = self._entry(role).get("extra_body")
-        return dict(extra) if isinstance(extra, dict) else {}
 
     def _no_key(self, role: str, why: str) -> ConfigurationError:
         places = '"default"' if role == DEFAULT_ROLE else f'"{role}" or to "default"'

@@ -14,7 +14,6 @@ import os
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from functools import partial
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote
 
@@ -43,10 +42,6 @@ _ENDED = frozenset({"completed", "failed", "expired", "cancelled"})
 _APIS = ("chat", "responses")
 _OK, _NO_SUCH_PATH = 200, (404, 405, 501)
 
-_WITHOUT = (
-    "Run the same command without --batch, or ask a provider with the batch API of OpenAI. Local servers such as vLLM "
-    "have none."
-)
 _FAILED = (
     "Remove the cause (a limit on queued tokens: lower --max-problems), then run the same command again: it submits "
     "these requests in a new batch. Without --batch they are sent one by one."
@@ -125,7 +120,7 @@ class BatchCollector:
         """
         if connection.endpoint.api not in _APIS:
             refused = RetryDecision(RetryAction.STOP, "no_batches", "its API has batches of another kind")
-            raise self._refused(connection, refused, None)
+            raise self._refused(connection, None, refused)
         custom_id = keys[0] if len(keys) == 1 else hashlib.sha256("\n".join(keys).encode()).hexdigest()
         sent = {"custom_id": custom_id, "method": "POST", "url": _path(connection), "body": body}
         self._arrived_at = self._sender.clock()
@@ -184,11 +179,10 @@ class BatchCollector:
             new = [one for one in waiting if one.custom_id not in batches]
             stored = self._journal.get_many([one.key for one in new])  # after the notes, which are removed after it
             for part in _files([one for one in new if one.key not in stored]):
-                file_id = await self._call(connection, partial(_upload, connection, part))
-                noted = NotedBatch(url, file_id, {one.custom_id: one.key for one in part})
+                noted = NotedBatch(url, "", {one.custom_id: one.key for one in part})
+                noted = replace(noted, file_id=await self._call(connection, None, _upload, part))
                 self._journal.note_batch(noted)
-                batch = await self._begun(connection, noted, is_new=True)
-                batches |= dict.fromkeys(noted.requests, batch)
+                batches |= dict.fromkeys(noted.requests, await self._begun(connection, noted))
         return batches
 
     @asynccontextmanager
@@ -209,40 +203,22 @@ class BatchCollector:
         task = self._batches.get(noted.file_id)
         return custom_id in noted.requests and (task is None or not task.done() or custom_id in task.result())
 
-    async def _begun(
-        self, connection: EndpointConnection, noted: NotedBatch, *, is_new: bool = False
-    ) -> asyncio.Task[_Lines]:
+    async def _begun(self, connection: EndpointConnection, noted: NotedBatch) -> asyncio.Task[_Lines]:
         """What waits for the lines of a batch, which is submitted if it was not."""
         if noted.file_id not in self._batches:
+            how = "found again" if noted.batch_id else "submitted"
             if noted.batch_id is None:
-                noted = replace(noted, batch_id=await self._create(connection, noted, is_new=is_new))
+                noted = replace(noted, batch_id=await self._call(connection, noted, _submit, noted.file_id))
                 self._journal.note_batch(noted)
-            how = "submitted" if is_new else "found again"
             self._sender.trouble.tell(f"batch of {len(noted.requests)} requests: {how} ({noted.batch_id})")
             self._batches[noted.file_id] = self._start(self._lines(connection, noted))
         return self._batches[noted.file_id]
-
-    async def _create(self, connection: EndpointConnection, noted: NotedBatch, *, is_new: bool) -> str:
-        """Submit a batch; its name. One that an attempt without a reply, or a killed start, has submitted is found."""
-        body = {"input_file_id": noted.file_id, "endpoint": _path(connection), "completion_window": "24h"}
-
-        async def create() -> str:
-            nonlocal is_new
-            found = None if is_new else await _found(connection, noted.file_id)
-            is_new = False
-            return found or _State.model_validate_json(await connection.transport.call("batches", body)).id
-
-        return await self._call(connection, create, noted)
 
     async def _lines(self, connection: EndpointConnection, noted: NotedBatch) -> _Lines:
         """Wait for the end of a batch; what its files say of its requests."""
         count, began, wait_s, told = len(noted.requests), self._sender.clock(), _FIRST_POLL_S, 0
         path = f"batches/{quote(noted.batch_id or '', safe='')}"
-
-        async def look() -> _State:
-            return _State.model_validate_json(await connection.transport.call(path))
-
-        while (state := await self._call(connection, look, noted)).status not in _ENDED:
+        while (state := await self._call(connection, noted, _state, path)).status not in _ENDED:
             done = sum((state.request_counts or {}).get(name, 0) for name in ("completed", "failed"))
             if done > told:
                 minutes = (self._sender.clock() - began) / 60
@@ -252,11 +228,11 @@ class BatchCollector:
             wait_s = min(_LONGEST_POLL_S, 1.5 * wait_s)
         connection.reached = True
         if state.status == "failed":  # none of its requests was worked on
-            raise self._refused(connection, RetryDecision(RetryAction.STOP, "batch", json.dumps(state.errors)), noted)
+            raise self._refused(connection, noted, RetryDecision(RetryAction.STOP, "batch", json.dumps(state.errors)))
 
         lines: _Lines = {}
         for file_id in filter(None, (state.output_file_id, state.error_file_id)):
-            lines = await self._call(connection, partial(_download, connection, file_id, noted.requests), noted) | lines
+            lines = await self._call(connection, noted, _download, file_id, noted.requests) | lines
         answered = {one: key for one, key in noted.requests.items() if one in lines and lines[one].status == _OK}
         if len(answered) < count:
             self._journal.note_batch(replace(noted, requests=answered))  # the others are asked for in another way
@@ -266,24 +242,26 @@ class BatchCollector:
     async def _call(
         self,
         connection: EndpointConnection,
-        work: Callable[[], Coroutine[Any, Any, ReadT]],
-        noted: NotedBatch | None = None,
+        noted: NotedBatch | None,
+        work: Callable[..., Coroutine[Any, Any, ReadT]],
+        *arguments: object,
     ) -> ReadT:
         """Use the batch API until it answers.
 
         Args:
             connection: where it is.
-            work: does it; raises as :meth:`Transport.call`, or ``ValueError`` for a reply of another form.
             noted: the batch that it is about, if there is one. It is forgotten if the provider does not have it.
+            work: what uses it, given the connection and the arguments; raises as :meth:`Transport.call`, or
+                ``ValueError`` for a reply of another form.
+            arguments: of ``work``.
 
         Raises:
             FatalEndpointError: it was refused, or has failed for the time of retries.
         """
         endpoint, failures, began = connection.endpoint, 0, self._sender.clock()
         while True:
-            status = 0
             try:
-                return await within(endpoint.timeout_s, work(), lambda: None)
+                return await within(endpoint.timeout_s, work(connection, *arguments), lambda: None)
             except Exception as error:
                 status = error.status if isinstance(error, StatusError) else 0
                 decision = connection.classify(error, frozenset(), None)
@@ -291,7 +269,7 @@ class BatchCollector:
                     decision = RetryDecision(RetryAction.RETRY, "bad_reply", first_line(error))
                 if decision is None:
                     raise
-            decision, failures = replace(decision, message=endpoint.mask.message(decision.message)), failures + 1
+            failures += 1
             wait_s = self._sender.retry.wait_s(decision, failures, self._sender.rng)
             lost = noted if status in (400, *_NO_SUCH_PATH) else None
             if noted is not None and noted.batch_id is not None:  # its replies may be paid for
@@ -300,31 +278,26 @@ class BatchCollector:
             elif status in _NO_SUCH_PATH:
                 decision = replace(decision, action=RetryAction.STOP, code="no_batches")
             if not decision.retry or self._sender.clock() - began + wait_s > self._sender.retry.total_s:
-                raise self._refused(connection, decision, lost)
+                raise self._refused(connection, lost, decision)
             self._sender.trouble.will_retry(endpoint, decision, failures, connection.answers > 0)
             await self._sender.sleep(wait_s)
 
     def _refused(
-        self, connection: EndpointConnection, decision: RetryDecision, lost: NotedBatch | None
+        self, connection: EndpointConnection, lost: NotedBatch | None, decision: RetryDecision
     ) -> FatalEndpointError:
         """The error of a call of the batch API; ``lost``: a batch that the provider has not, or has not worked on."""
         endpoint = connection.endpoint
-        decision = replace(decision, message=endpoint.mask.message(decision.message)[:1000])
-        url, why = endpoint.shown_url, f"{endpoint.shown_url}: {decision.message}"
-        if decision.code == "no_batches":
-            what, fix = f"--batch needs a batch API, and {url} has none", _WITHOUT
-        elif lost is not None and lost.batch_id is not None:
-            what, fix = f"the batch {lost.batch_id} of {len(lost.requests)} requests has failed", _FAILED
-        elif decision.retry:
-            what, fix = f"the batch API at {url} fails", "Run the same command again: it finds submitted batches."
-            why = describe(endpoint, decision, answered=True)
-        else:
-            what = fix = ""
+        error = fatal_error(endpoint, decision, self._sender.config_path)
+        if decision.retry:
+            what, why = f"the batch API at {endpoint.shown_url} fails", describe(endpoint, decision, answered=True)
+            fix = "Run the same command again: it finds submitted batches."
+            error = FatalEndpointError(f"{endpoint.role}: {what}", why=why, fix=fix)
+        if lost is not None and lost.batch_id is not None:
+            what = f"{endpoint.role}: the batch {lost.batch_id} of {len(lost.requests)} requests has failed"
+            error = FatalEndpointError(what, why=error.why, fix=_FAILED)
         if lost is not None:
             self._journal.note_batch(replace(lost, requests={}))
-        error = FatalEndpointError(f"{endpoint.role}: {what}", why=why, fix=fix)
-        other = fatal_error(endpoint, decision, self._sender.config_path)
-        return self._sender.cancel_scope.cancel(error if what else other)
+        return self._sender.cancel_scope.cancel(error)
 
 
 def _path(connection: EndpointConnection) -> str:
@@ -352,15 +325,23 @@ async def _upload(connection: EndpointConnection, part: Sequence[_Waiting]) -> s
     return _State.model_validate_json(await connection.transport.call("files", {"purpose": "batch"}, content)).id
 
 
-async def _found(connection: EndpointConnection, file_id: str) -> str | None:
-    """The name of the batch that was made of a file; None if there is none."""
+async def _submit(connection: EndpointConnection, file_id: str) -> str:
+    """Submit a batch; its name. One that an attempt without a reply, or a killed start, has submitted is found."""
     after = ""
     while True:
         page = _Page.model_validate_json(await connection.transport.call(f"batches?limit=100{after}"))
-        found = next((state.id for state in page.data if state.input_file_id == file_id), None)
-        if found is not None or not page.has_more or not page.data:
-            return found
+        for state in page.data:
+            if state.input_file_id == file_id:
+                return state.id
+        if not page.has_more or not page.data:
+            break
         after = f"&after={quote(page.data[-1].id, safe='')}"
+    body = {"input_file_id": file_id, "endpoint": _path(connection), "completion_window": "24h"}
+    return _State.model_validate_json(await connection.transport.call("batches", body)).id
+
+
+async def _state(connection: EndpointConnection, path: str) -> _State:
+    return _State.model_validate_json(await connection.transport.call(path))
 
 
 async def _download(connection: EndpointConnection, file_id: str, wanted: Collection[str]) -> _Lines:

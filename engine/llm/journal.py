@@ -78,13 +78,8 @@ def request_keys(
     if api != "chat":
         hashed["api"] = api
     text = json.dumps(hashed, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-    common = hashlib.sha256(text.encode("utf-8", "surrogatepass"))
-    keys = []
-    for index in sample_indices:
-        digest = common.copy()
-        digest.update(b"\n%d" % index)
-        keys.append(digest.hexdigest())
-    return keys
+    common = text.encode("utf-8", "surrogatepass")
+    return [hashlib.sha256(b"%b\n%d" % (common, index)).hexdigest() for index in sample_indices]
 
 
 @dataclass(frozen=True)

@@ -139,59 +139,53 @@ def classify_status(status: int, headers: Mapping[str, str], body: object, conte
         body: the decoded JSON body, or its ``error`` member, or text.
         context: the request that failed.
     """
-    error = _ErrorBody.of(body)
-    wait_s = wait_from_headers(headers, context.now)
-    code = f"http_{status}"
-    if status == 429 and "insufficient_quota" in error.codes:
-        return RetryDecision(RetryAction.STOP, "no_credit", error.text)
-    override = headers.get("x-should-retry")
+    text, codes, param, is_of_api = _read_error(body)
+    said = "\n".join((text, *codes))
+    wait_s, code = wait_from_headers(headers, context.now), f"http_{status}"
+    override, is_too_long = headers.get("x-should-retry"), TOO_LONG.search(said) is not None
+    if status == 429 and "insufficient_quota" in codes:
+        return RetryDecision(RetryAction.STOP, "no_credit", text)
     if status == 429:
         action = RetryAction.GIVE_UP if override == "false" else RetryAction.SLOW_DOWN
-        return RetryDecision(action, code, error.text, wait_s)
-    if status in (400, 422, 500, 501) and not error.matches(TOO_LONG):
-        part = refused_part(error.text, error.param, context.optional)
+        return RetryDecision(action, code, text, wait_s)
+    if status in (400, 422, 500, 501) and not is_too_long:
+        part = refused_part(text, param, context.optional)
         if part is not None:
-            return RetryDecision(RetryAction.DROP_PARAMETER, code, error.text, parameter=part)
-    if status in (500, 501) and error.matches(TOO_LONG):
-        return RetryDecision(RetryAction.REJECT, "context_too_long", error.text)
+            return RetryDecision(RetryAction.DROP_PARAMETER, code, text, parameter=part)
+    if status in (500, 501) and is_too_long:
+        return RetryDecision(RetryAction.REJECT, "context_too_long", text)
     if status >= 500 or status in (408, 409, 425):
         action = RetryAction.GIVE_UP if override == "false" else RetryAction.RETRY
         is_timeout = status in (408, 504, 524)  # of a gateway: the server behind it may still work on the request
-        return RetryDecision(action, code, error.text, wait_s, may_be_billed=is_timeout)
+        return RetryDecision(action, code, text, wait_s, may_be_billed=is_timeout)
     if override == "true":
-        return RetryDecision(RetryAction.RETRY, code, error.text, wait_s)
-    if status in (400, 403, 422) and error.matches(FILTERED):
-        return RetryDecision(RetryAction.REJECT, "content_filter", error.text)
-    if status == 401 or status == 403:
-        blames_key = error.matches(ABOUT_KEY) or (status == 401 and len(error.text.split()) < _FEWEST_WORDS)
-        words = re.sub(r"\S+", lambda word: MASK if _may_be_key(word[0]) else word[0], error.text)
+        return RetryDecision(RetryAction.RETRY, code, text, wait_s)
+    if status in (400, 403, 422) and FILTERED.search(said):
+        return RetryDecision(RetryAction.REJECT, "content_filter", text)
+    if status in (401, 403):
+        blames_key = ABOUT_KEY.search(said) or (status == 401 and len(text.split()) < _FEWEST_WORDS)
+        words = re.sub(r"\S+", lambda word: MASK if _may_be_key(word[0]) else word[0], text)
         return RetryDecision(RetryAction.STOP, "bad_key" if blames_key else code, words or f"HTTP {status}")
     if status == 402:
-        return RetryDecision(RetryAction.STOP, "no_credit", error.text)
+        return RetryDecision(RetryAction.STOP, "no_credit", text)
     if status == 413:
-        if error.is_of_api:
-            return RetryDecision(RetryAction.REJECT, "context_too_long", error.text)
+        if is_of_api:
+            return RetryDecision(RetryAction.REJECT, "context_too_long", text)
         return RetryDecision(RetryAction.GIVE_UP, code, _TOO_LARGE)
+    if status == 404 or (status in (400, 422) and not is_too_long and NO_MODEL.search(said)):
+        return RetryDecision(RetryAction.STOP, "unknown_model", text)
+    if status in (400, 422) and is_too_long:
+        window = WINDOW.search(text)
+        if window and context.max_tokens is not None and context.max_tokens >= int(window[1]):
+            return RetryDecision(RetryAction.STOP, "max_tokens_too_large", text)
+        return RetryDecision(RetryAction.REJECT, "context_too_long", text)
     if status in (400, 422):
-        return _bad_request(code, error, context)
-    if status == 404:
-        return RetryDecision(RetryAction.STOP, "unknown_model", error.text)
+        # If the endpoint has answered other requests, the content of this one is the cause, not the configuration.
+        return RetryDecision(RetryAction.GIVE_UP if context.answered else RetryAction.STOP, code, text)
     # An endpoint that has answered before takes such requests; a gateway, or a server behind it, has failed. A redirect
     # without a place is an answer to another request.
     may_pass = context.answered or (status < 400 and "location" not in headers)
-    return RetryDecision(RetryAction.RETRY if may_pass else RetryAction.STOP, code, error.text, wait_s)
-
-
-def _bad_request(code: str, error: _ErrorBody, context: RequestContext) -> RetryDecision:
-    if error.matches(TOO_LONG):
-        window = WINDOW.search(error.text)
-        if window and context.max_tokens is not None and context.max_tokens >= int(window[1]):
-            return RetryDecision(RetryAction.STOP, "max_tokens_too_large", error.text)
-        return RetryDecision(RetryAction.REJECT, "context_too_long", error.text)
-    if error.matches(NO_MODEL):
-        return RetryDecision(RetryAction.STOP, "unknown_model", error.text)
-    # If the endpoint has answered other requests, the content of this one is the cause, not the configuration.
-    return RetryDecision(RetryAction.GIVE_UP if context.answered else RetryAction.STOP, code, error.text)
+    return RetryDecision(RetryAction.RETRY if may_pass else RetryAction.STOP, code, text, wait_s)
 
 
 def _may_be_key(word: str) -> bool:
@@ -268,31 +262,22 @@ _TAG = re.compile(r"<(?:(?:style|script|title)\b.*?</\w+|[^>]*)>", re.IGNORECASE
 """A tag of a web page, and what a browser does not show in the page."""
 
 
-@dataclass(frozen=True)
-class _ErrorBody:
-    """A server's error body, of any shape: its text, its error codes and the parameter it names."""
+def _read_error(body: object) -> tuple[str, set[str], str | None, bool]:
+    """What a server's error body of any shape says.
 
-    text: str
-    codes: frozenset[str]
-    param: str | None
-    is_of_api: bool = False
-    """Whether it has the form in which model APIs report errors. Those of proxies are pages, texts or other objects."""
-
-    @classmethod
-    def of(cls, body: object) -> _ErrorBody:
-        if not isinstance(body, Mapping):
-            return cls(" ".join(_TAG.sub(" ", str(body or "")).split())[:2000], frozenset(), None)
-        inner: Mapping[str, Any] = body["error"] if isinstance(body.get("error"), Mapping) else body
-        plain = inner["error"] if isinstance(inner.get("error"), str) else inner
-        message = inner.get("message", inner.get("detail", plain))
-        codes = frozenset(str(inner[name]) for name in ("code", "type") if inner.get(name) is not None)
-        param = inner.get("param")
-        is_of_api = inner is not body or body.get("object") == "error" or bool(_API_FIELDS & inner.keys())
-        return cls(str(message)[:2000], codes, param if isinstance(param, str) else None, is_of_api)
-
-    def matches(self, pattern: re.Pattern[str]) -> bool:
-        """Whether the text or one of the codes matches."""
-        return bool(pattern.search(self.text)) or any(pattern.search(code) for code in self.codes)
+    Returns:
+        its text, its error codes, the parameter that it names, and whether it has the form in which model APIs report
+        errors. Those of proxies are pages, texts or other objects.
+    """
+    if not isinstance(body, Mapping):
+        return " ".join(_TAG.sub(" ", str(body or "")).split())[:2000], set(), None, False
+    inner: Mapping[str, Any] = body["error"] if isinstance(body.get("error"), Mapping) else body
+    plain = inner["error"] if isinstance(inner.get("error"), str) else inner
+    message = inner.get("message", inner.get("detail", plain))
+    codes = {str(inner[name]) for name in ("code", "type") if inner.get(name) is not None}
+    param = inner.get("param")
+    is_of_api = inner is not body or body.get("object") == "error" or bool(_API_FIELDS & inner.keys())
+    return str(message)[:2000], codes, param if isinstance(param, str) else None, is_of_api
 
 
 def wait_from_headers(headers: Mapping[str, str], now: float) -> float | None:
@@ -341,35 +326,22 @@ def parse_wait(value: str | None, now: float) -> float | None:
         seconds from ``now``; 0 for a time in the past; None if the value has none of these forms. A number above
         10^9 is read as seconds since the epoch, above 10^12 as milliseconds since the epoch.
     """
-    if value is None:
-        return None
-    text = value.strip()
-    try:
-        number = float(text)
-    except ValueError:
-        wait = _seconds_until(text, now)
-        return None if wait is None else max(0.0, wait)
-    if not math.isfinite(number):
-        return None
-    if number > 1e12:
-        number = number / 1000 - now
-    elif number > 1e9:
-        number -= now
-    return max(0.0, number)
-
-
-def _seconds_until(text: str, now: float) -> float | None:
+    text = (value or "").strip()
     parts = _DURATION.findall(text)
-    if parts and "".join(number + unit for number, unit in parts) == text:
-        seconds = sum(float(number) * _UNIT_S[unit] for number, unit in parts)
-        return seconds if math.isfinite(seconds) else None
-    if (at := _http_date(text)) is not None:
-        return at - now
     try:
-        moment = datetime.fromisoformat(text)
-        return moment.timestamp() - now if moment.tzinfo else None
+        if parts and "".join(number + unit for number, unit in parts) == text:
+            wait = sum(float(number) * _UNIT_S[unit] for number, unit in parts)
+        elif (at := _http_date(text)) is not None:
+            wait = at - now
+        elif text[10:11] == "T":
+            moment = datetime.fromisoformat(text)
+            wait = moment.timestamp() - now if moment.tzinfo else math.nan
+        else:
+            wait = float(text)
+            wait = wait / 1000 - now if wait > 1e12 else wait - now if wait > 1e9 else wait
     except (ValueError, OverflowError):
         return None
+    return max(0.0, wait) if math.isfinite(wait) else None
 
 
 def _http_date(text: str) -> float | None:

@@ -271,7 +271,6 @@ class RequestSender:
     ) -> RetryDecision:
         """Update capabilities and concurrency after a failure; what to do about it."""
         connection = call.connection
-        decision = replace(decision, message=call.endpoint.mask.message(decision.message))
         if call.is_batched and not decision.parameter:  # the verdict on it is that of a single attempt
             decision = replace(decision, action=RetryAction.RETRY, wait_s=None)
         part = decision.parameter

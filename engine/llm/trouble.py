@@ -163,7 +163,7 @@ def describe(endpoint: Endpoint, decision: RetryDecision, answered: bool) -> str
         decision: why it failed.
         answered: whether the endpoint has answered any request; if not, its address may be wrong.
     """
-    url, message = endpoint.shown_url, _one_line(decision.message)
+    url, message = endpoint.shown_url, _one_line(endpoint.mask.message(decision.message))
     if decision.code == "connection":
         hint = "; is the server running?" if message == "connection refused" else ""
         return f"cannot reach {url}: {message}{hint}"
@@ -185,8 +185,9 @@ def describe(endpoint: Endpoint, decision: RetryDecision, answered: bool) -> str
 def fatal_error(endpoint: Endpoint, decision: RetryDecision, path: Path | str) -> FatalEndpointError:
     """The error message of a refusal, with a fix. It never contains the key."""
     role, entry = endpoint.role, f"{endpoint.role} in {path}"
-    is_reached = decision.code != "connection"
-    why = (f"{endpoint.shown_url}, model {endpoint.model}: " if is_reached else "") + decision.message[:1000]
+    why = endpoint.mask.message(decision.message)[:1000]
+    if decision.code != "connection":
+        why = f"{endpoint.shown_url}, model {endpoint.model}: {why}"
     no_such_path = decision.code in ("unknown_model", "http_405") and not NO_MODEL.search(decision.message)
     path_of_api = format_of(endpoint).path
     if no_such_path and urlsplit(endpoint.base_url).path in ("", "/"):
@@ -228,6 +229,11 @@ _FATAL = {
     "no_prompt_logprobs": (
         "the endpoint returns no log-probs of a given answer",
         "Use a server such as vLLM, whose chat API supports prompt_logprobs with continue_final_message.",
+    ),
+    "no_batches": (
+        "--batch needs a batch API, and {url} has none",
+        "Run the same command without --batch, or ask a provider with the batch API of OpenAI. Local servers such as "
+        "vLLM have none.",
     ),
     "no_credit": ("the account has no credit left", "Add credit, or change {entry}."),
     "max_tokens_too_large": (

@@ -12,7 +12,7 @@ from engine.llm.journal import ResponseJournal
 from engine.llm.limits import AdaptiveConcurrency, ConcurrencyRule, MinuteLimits, Use
 from engine.llm.quirks import OPTIONAL
 from engine.llm.replies import ChatResponse
-from engine.llm.requests import CHAT, format_of
+from engine.llm.requests import format_of
 from engine.llm.retry import RequestContext, RetryDecision
 from engine.llm.transport import Transport, classify_exception
 
@@ -65,9 +65,11 @@ class EndpointConnection:
         # What one API of a server refuses, another one may take.
         self._address = endpoint.shown_url + (api.path if endpoint.api != "chat" else "")
         facts = journal.capabilities(self._address, endpoint.model, _CAPABILITIES_AGE_S) if journal else {}
-        self.proven = _known_names(facts.get("proven"))
-        """:data:`CHAT` and the optional parts of requests that the endpoint answered."""
-        self.dropped = _known_names(facts.get("dropped")) | set(endpoint.never_send) | api.lacks
+        self.proven: set[str] = set()
+        """The optional parts of requests that the endpoint answered."""
+        dropped = facts.get("dropped")
+        known = set(OPTIONAL).intersection(map(str, dropped)) if isinstance(dropped, list) else set()
+        self.dropped = known | set(endpoint.never_send) | api.lacks
         """The parts that it refused or ignored; they are not sent again."""
 
     async def acquire(self, tokens: int, *, is_urgent: bool = False) -> Use:
@@ -130,9 +132,7 @@ class EndpointConnection:
             self.drop_parameter("n")
         self.answers += 1
         self.reports_finish |= any(choice and choice.finish_reason is not None for choice in response.choices)
-        if not self.proven >= {CHAT, *names}:
-            self.proven |= {CHAT, *names}
-            self._remember()
+        self.proven |= names
         tokens, choices = response.completion_tokens, len(response.choices)
         self._completion_sum += tokens
         self._completion_count += choices
@@ -142,14 +142,10 @@ class EndpointConnection:
         """Record that the endpoint refuses or ignores this part of requests; whether that was not known."""
         is_new = name not in self.dropped
         self.dropped.add(name)
-        self.proven.discard(name)
-        self._remember()
-        return is_new
-
-    def _remember(self) -> None:
         if self._journal is not None:
-            facts = {"proven": sorted(self.proven), "dropped": sorted(self.dropped)}
+            facts = {"dropped": sorted(self.dropped)}
             self._journal.remember_capabilities(self._address, self.endpoint.model, facts)
+        return is_new
 
     def expected_completion_tokens(self, max_tokens: int | None) -> int:
         """Expected tokens of one sample: the mean so far, at most ``max_tokens``."""
@@ -171,8 +167,3 @@ class EndpointConnection:
             max_tokens: the limit that was sent, if any.
         """
         return classify_exception(error, RequestContext(optional, max_tokens, self.answers > 0, time.time()))
-
-
-def _known_names(stored: object) -> set[str]:
-    """The names among those that a journal stores; others are of another version."""
-    return {CHAT, *OPTIONAL}.intersection(map(str, stored)) if isinstance(stored, list) else set()

@@ -27,33 +27,10 @@ _MOST_TOKEN_IDS = 1 << 31
 
 
 @dataclass(frozen=True)
-class Choice:
-    """One sample of a reply, with the names of :class:`Completion`."""
-
-    text: str
-    reasoning: str | None = None
-    finish_reason: str | None = None
-    token_ids: list[int] | None = None
-    logprobs: list[float] | None = None
-    tool_calls: list[dict[str, Any]] | None = None
-
-    @property
-    def size(self) -> int:
-        """Length, at least 1: in tokens if the server sent token ids, else in characters."""
-        characters = len(self.text) + len(self.reasoning or "") + len(str(self.tool_calls or ""))
-        return max(1, len(self.token_ids) if self.token_ids else characters)
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether it has nothing, and no content filter is the reason."""
-        return not (self.text or self.reasoning or self.tool_calls) and self.finish_reason != "content_filter"
-
-
-@dataclass(frozen=True)
 class ChatResponse:
-    """One reply: its choices in order (None: unreadable) and the token counts of all choices together."""
+    """One reply: its choices in order (None: unreadable), still without usage, and the tokens of all together."""
 
-    choices: tuple[Choice | None, ...]
+    choices: tuple[Completion | None, ...]
     model: str
     prompt_tokens: int
     completion_tokens: int
@@ -103,12 +80,12 @@ def read_reply(
     if not isinstance(raw, list) or not raw:
         return bad(_retry("wrong_schema", "the body has no choices"))
     read = [_given_choice(payload, given)] if given else [_read_choice(one) for one in _in_order(raw, count)]
-    choices = [choice if isinstance(choice, Choice) else None for choice in read]
+    choices = [choice if isinstance(choice, Completion) else None for choice in read]
     if not any(choices):
         unusable = (choice for choice in read if isinstance(choice, RetryDecision))
         return bad(next(unusable, _retry("wrong_schema", "no choice has the index of a sample that was asked for")))
     if completion_tokens == 0:
-        choices = [choice if choice and not choice.is_empty else None for choice in choices]
+        choices = [choice if choice and _is_filled(choice) else None for choice in choices]
         if not any(choices):
             return bad(_retry("empty_reply", "no text and no tokens"))
     if only_finished:
@@ -145,7 +122,7 @@ def completions(
         wasted: tokens that the failed attempts before this one reported.
     """
     choices = (*response.choices[: len(keys)], *[None] * (len(keys) - len(response.choices)))
-    sizes = [choice.size if choice else 0 for choice in choices]
+    sizes = [_size(choice) if choice else 0 for choice in choices]
     shares, thinking = (split_by_size(n, sizes) for n in (response.completion_tokens, response.reasoning_tokens))
     prompt, cached = response.prompt_tokens + wasted.prompt_tokens, response.cached_tokens
     more = wasted.completion_tokens
@@ -162,16 +139,8 @@ def completions(
             attempts=attempts,
             cost_usd=endpoint.cost_usd(prompt, tokens + more, cached),
         )
-        result.append(
-            Completion(
-                **vars(choice),
-                usage=usage,
-                model=response.model or endpoint.model,
-                latency_s=latency_s,
-                request_key=key,
-                ids_source="server" if choice.token_ids is not None else None,
-            )
-        )
+        fields = {"usage": usage, "model": response.model or endpoint.model, "latency_s": latency_s, "request_key": key}
+        result.append(choice.model_copy(update=fields))
         prompt = cached = more = 0
     return result
 
@@ -245,7 +214,7 @@ def _in_order(raw: list[Any], count: int | None) -> list[Any]:
     return [placed.get(index) for index in range(max(placed, default=-1) + 1)]
 
 
-def _read_choice(raw: Any) -> Choice | RetryDecision:
+def _read_choice(raw: Any) -> Completion | RetryDecision:
     """One choice, or what to do about a choice that failed or cannot be read."""
     if not isinstance(raw, dict):
         return _retry("wrong_schema", "no choice has a message")
@@ -273,32 +242,36 @@ def _read_choice(raw: Any) -> Choice | RetryDecision:
     length = len(content) + (len(reasoning) if isinstance(reasoning, str) else 0)
     if length > _MOST_CHARACTERS:
         return _retry("too_long", f"a choice has {length:,} characters, and at most {_MOST_CHARACTERS:,} are read")
-    token_ids = raw.get("token_ids")
-    if not isinstance(token_ids, list) or not all(
-        type(token) is int and 0 <= token < _MOST_TOKEN_IDS for token in token_ids
-    ):
+    token_ids, calls, logprobs = raw.get("token_ids"), message.get("tool_calls"), _logprobs(raw.get("logprobs"))
+    if not isinstance(token_ids, list) or not all(type(one) is int and 0 <= one < _MOST_TOKEN_IDS for one in token_ids):
         token_ids = None
-    logprobs = _logprobs(raw.get("logprobs"))
     if token_ids is not None and logprobs is not None and len(token_ids) != len(logprobs):
         logprobs = None  # they do not match; the ids are more reliable
-    return Choice(
-        clean(content),
-        clean(reasoning) if isinstance(reasoning, str) else None,
-        clean(finish)[:_MOST_OF_A_NAME] if finish is not None else None,
-        token_ids,
-        logprobs,
-        _tool_calls(message),
+    if not isinstance(calls, list) or not all(isinstance(call, dict) for call in calls):
+        calls = None
+    return Completion(
+        text=clean(content),
+        reasoning=clean(reasoning) if isinstance(reasoning, str) else None,
+        finish_reason=clean(finish)[:_MOST_OF_A_NAME] if finish is not None else None,
+        token_ids=token_ids,
+        logprobs=logprobs,
+        ids_source="server" if token_ids is not None else None,
+        tool_calls=calls if calls and len(json.dumps(calls)) <= _MOST_CHARACTERS else None,
     )
 
 
-def _tool_calls(message: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-    calls = message.get("tool_calls")
-    if not isinstance(calls, list) or not calls or not all(isinstance(call, dict) for call in calls):
-        return None
-    return calls if len(json.dumps(calls)) <= _MOST_CHARACTERS else None
+def _size(choice: Completion) -> int:
+    """Length, at least 1: in tokens if the server sent token ids, else in characters."""
+    characters = len(choice.text) + len(choice.reasoning or "") + len(str(choice.tool_calls or ""))
+    return max(1, len(choice.token_ids) if choice.token_ids else characters)
 
 
-def _given_choice(payload: Mapping[str, Any], answer: str) -> Choice | RetryDecision:
+def _is_filled(choice: Completion) -> bool:
+    """Whether it has anything, or a content filter is the reason why not."""
+    return bool(choice.text or choice.reasoning or choice.tool_calls or choice.finish_reason == "content_filter")
+
+
+def _given_choice(payload: Mapping[str, Any], answer: str) -> Completion | RetryDecision:
     """A given answer with the log-probs of its tokens, or why the reply has none.
 
     They are the last tokens of the prompt. One that begins before the answer and reaches into it counts for it.
@@ -318,7 +291,7 @@ def _given_choice(payload: Mapping[str, Any], answer: str) -> Choice | RetryDeci
         elif not all(math.isfinite(value) and value <= _ROUNDING for value in logprobs):
             why = f"log-probs are finite numbers up to 0, got {logprobs[:5]}"
         else:
-            return Choice(answer, finish_reason="stop", logprobs=logprobs)
+            return Completion(text=answer, finish_reason="stop", logprobs=logprobs)
     return RetryDecision(RetryAction.STOP, "no_prompt_logprobs", why)
 
 

@@ -17,10 +17,6 @@ TOKENS_PER_IMAGE = 1500
 _SEEDS = 2**31 - 2**25
 """First seeds are below this, so that with the index of a sample they fit into 31 bits."""
 
-CHAT = "chat"
-"""The name of a request without optional parts, among what an endpoint is known to answer."""
-
-
 _LONGER, _LONGEST = 4, 32_768
 
 

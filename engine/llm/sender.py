@@ -17,7 +17,7 @@ from engine.llm.journal import ResponseJournal, request_keys
 from engine.llm.limits import Use
 from engine.llm.quirks import parts_of
 from engine.llm.replies import ChatResponse, completions, read_reply
-from engine.llm.requests import CHAT, format_of, given_answer, least_prompt_tokens, most_prompt_tokens, request_body
+from engine.llm.requests import format_of, given_answer, least_prompt_tokens, most_prompt_tokens, request_body
 from engine.llm.retry import RetryAction, RetryDecision, RetryPolicy
 from engine.llm.trouble import TroubleReporter, describe, fatal_error
 from engine.records import REFUSED_REQUEST, ChatRequest, Completion, Fault, Outcome, Reply
@@ -274,7 +274,7 @@ class RequestSender:
         if call.is_batched and not decision.parameter:  # the verdict on it is that of a single attempt
             decision = replace(decision, action=RetryAction.RETRY, wait_s=None)
         part = decision.parameter
-        is_new_schema = CHAT in connection.proven and "response_format" in names - connection.proven
+        is_new_schema = connection.answers > 0 and "response_format" in names - connection.proven
         if is_new_schema and call.failures and decision.code == "http_500":  # some servers say no more than that
             part = "response_format"
         if part:  # the request was incomplete, not failed: not counted
@@ -338,8 +338,7 @@ class RequestSender:
         async with connection.testing:  # one neutral request answers for all that have failed by then
             answers = connection.answers
             if answers == call.answers_before and connection.failed_test != answers:
-                is_known = connection.answers > 0 or (not is_refused and CHAT in connection.proven)
-                may_answer = is_known and decision.code not in _NOT_REACHED
+                may_answer = connection.answers > 0 and decision.code not in _NOT_REACHED
                 if may_answer or (is_refused and decision.code in _MAY_BE_OF_CONTENT):
                     result = await self._until_answered(_neutral(call), once=decision.retry)
                     if isinstance(result, RetryDecision):

@@ -215,12 +215,11 @@ async def test_blank_replies_are_told_with_what_came_in_place_of_a_text(journal)
     assert "finish_reason stop, 20 tokens, its 16 characters are in the reasoning field" in told[0]
 
 
-@pytest.mark.parametrize("stored", [None, 3, "chat", {"chat": 1}, [["chat"], None], ["chat", "flying"]])
+@pytest.mark.parametrize("stored", [None, 3, "n", {"n": 1}, [["n"], None], ["n", "flying"]])
 async def test_what_a_journal_stores_of_an_endpoint_is_read_without_other_names(tmp_path, stored):
     with closing(ResponseJournal(tmp_path / "j.sqlite")) as journal:
-        journal.remember_capabilities("http://a/v1", "m", {"proven": stored, "dropped": ["n", "flying"]})
+        journal.remember_capabilities("http://a/v1", "m", {"dropped": stored})
         endpoint = Endpoint(role="g", api_key="EMPTY", base_url="http://a/v1", model="m", never_send=("seed",))
         connection = EndpointConnection(endpoint, ConcurrencyRule(), journal, time.monotonic, asyncio.sleep)
-        assert connection.proven == ({"chat"} if stored == ["chat", "flying"] else set())
-        assert connection.dropped == {"n", "seed"}
+        assert connection.dropped == ({"n", "seed"} if stored == ["n", "flying"] else {"seed"})
         await connection.transport.close()

@@ -1,4 +1,4 @@
-"""Requests to one endpoint, sent by the OpenAI SDK.
+"""Requests to one endpoint, sent by the HTTP client of the OpenAI SDK.
 
 No other module of the client sends requests. Importing the SDK takes longer than reading a configuration and a dataset,
 so the client imports this module, with the connections, when it opens its first connection.
@@ -8,26 +8,19 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import socket
 import ssl
 import zlib
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from importlib import import_module
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit, urlunsplit
+from urllib.parse import urlsplit, urlunsplit
 
 import aiohttp
 from aiohttp import http_exceptions
-from openai import (
-    DEFAULT_CONNECTION_LIMITS,
-    APIConnectionError,
-    AsyncOpenAI,
-    AsyncStream,
-    DefaultAioHttpClient,
-    Timeout,
-    omit,
-)
+from openai import DEFAULT_CONNECTION_LIMITS, DefaultAioHttpClient, Timeout
 
 from engine.api_manager import Endpoint
 from engine.llm.requests import format_of
@@ -37,12 +30,6 @@ from engine.storage.certificates import trusted_certificates
 
 HTTP: Any = import_module(type(DEFAULT_CONNECTION_LIMITS).__module__.partition(".")[0])
 """The HTTP package of the installed SDK: ``httpx`` of version 2, ``httpx2`` of version 3."""
-
-_HEADERS: Any = {"User-Agent": "scaffold-grpo"} | {
-    f"X-Stainless-{name}": omit
-    for name in ("Lang", "Package-Version", "OS", "Arch", "Runtime", "Runtime-Version", "Async")
-}
-"""Without those with which the SDK describes the machine, which cost a tenth of a request's processor time."""
 
 _OWN_HEADER = "x-api-key"
 _CONNECT_S = 10.0
@@ -82,8 +69,8 @@ class BodyTooLargeError(Exception):
 class Transport:
     """Connections to one endpoint. For one event loop, in which it is made.
 
-    The SDK takes proxies, organisation and project from the environment. Trusted certificates are those of the system,
-    or those that ``SSL_CERT_FILE`` or ``SSL_CERT_DIR`` name.
+    Proxies, the organisation and the project of OpenAI are those of the environment. Trusted certificates are those of
+    the system, or those that ``SSL_CERT_FILE`` or ``SSL_CERT_DIR`` name.
 
     Args:
         endpoint: gives the address, the API and the key.
@@ -91,29 +78,21 @@ class Transport:
     """
 
     def __init__(self, endpoint: Endpoint, concurrency: int) -> None:
-        parts = urlsplit(endpoint.base_url)
-        timeout = Timeout(None, connect=_CONNECT_S)  # the caller limits the whole time of a request
-        self._format, key = format_of(endpoint), endpoint.api_key.get_secret_value()
-        self._of_key: Any = {"Authorization": omit, **self._format.headers(key)} if self._format.headers else {}
-        self._client = AsyncOpenAI(
-            api_key=key,
-            base_url=urlunsplit(parts._replace(query="", fragment="")),
-            default_query=dict(parse_qsl(parts.query, keep_blank_values=True)),
-            default_headers=_HEADERS,
-            max_retries=0,
-            timeout=timeout,
-            http_client=DefaultAioHttpClient(
-                # The limit exceeds the concurrency: a request never waits for a connection.
-                limits=HTTP.Limits(max_connections=concurrency + 16, keepalive_expiry=_KEEPALIVE_S),
-                timeout=timeout,
-                verify=trusted_certificates(endpoint.base_url),
-                event_hooks={"response": [_refuse_errors]},
-                # No cookies: one with a name that no header may have would fail every later request.
-                cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
-            ),
+        api, key = format_of(endpoint), endpoint.api_key.get_secret_value()
+        of_key = api.headers(key) if api.headers else {"Authorization": f"Bearer {key}"}
+        named = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}
+        of_account = {header: os.environ[name] for header, name in named.items() if os.environ.get(name)}
+        self._address, self._path, self._mask = urlsplit(endpoint.base_url), api.path, endpoint.mask
+        self._client: Any = DefaultAioHttpClient(
+            headers={"User-Agent": "scaffold-grpo", "Accept": "application/json"} | of_key | of_account,
+            # The limit exceeds the concurrency: a request never waits for a connection.
+            limits=HTTP.Limits(max_connections=concurrency + 16, keepalive_expiry=_KEEPALIVE_S),
+            timeout=Timeout(None, connect=_CONNECT_S),  # the caller limits the whole time of a request
+            verify=trusted_certificates(endpoint.base_url),
+            event_hooks={"response": [_refuse_errors]},
+            # No cookies: one with a name that no header may have would fail every later request.
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
         )
-        self._base = str(self._client.base_url).rstrip("/")
-        self._mask = endpoint.mask
 
     async def post(self, body: dict[str, Any], headers: dict[str, str]) -> bytes:
         """Send one request and return the body of the reply, without keys that the server repeats.
@@ -125,20 +104,11 @@ class Transport:
         Raises:
             StatusError: the status is not 2xx.
             BodyTooLargeError: the body has more than 32 MiB for each of ``n`` samples, or more than 512 MiB.
-            openai.APIConnectionError, aiohttp.ClientError, OSError: there is no complete reply.
+            httpx.HTTPError, aiohttp.ClientError, OSError: there is no complete reply.
         """
         samples = body.get("n")
         most = _MOST_PER_SAMPLE * (samples if isinstance(samples, int) and samples > 0 else 1)
-        # Not the SDK's typed methods: their check of messages takes as long as the rest of a request.
-        sending = self._client.post(
-            f"{self._base}{self._format.path}",  # a whole address: a relative one costs a tenth more
-            cast_to=object,
-            body=body,
-            options={"headers": self._of_key | headers},
-            stream=True,
-            stream_cls=AsyncStream[object],
-        )
-        return await self._content(sending, min(most, _MOST_IN_ALL))
+        return await self._content("POST", self._path, min(most, _MOST_IN_ALL), json=body, headers=headers)
 
     async def call(self, path: str, body: dict[str, Any] | None = None, file: bytes | None = None) -> bytes:
         """Use another part of the API, such as that of files, and return the body of the reply, as :meth:`post`.
@@ -151,33 +121,26 @@ class Transport:
         Raises:
             As :meth:`post`; the largest body has 2 GiB.
         """
-        url, kind = f"{self._base}/{path}", AsyncStream[object]
-        if body is None:
-            sending = self._client.get(url, cast_to=object, stream=True, stream_cls=kind)
-        else:
-            options: Any = {"body": body}
-            if file is not None:
-                options["files"] = [("file", ("requests.jsonl", file))]
-                options["options"] = {"headers": {"Content-Type": "multipart/form-data"}}
-            sending = self._client.post(url, cast_to=object, stream=True, stream_cls=kind, **options)
-        return await self._content(sending, _MOST_OF_A_FILE)
+        sent: dict[str, Any] = {} if body is None else {"json": body}
+        if file is not None:
+            sent = {"data": body, "files": [("file", ("requests.jsonl", file))]}
+        return await self._content("GET" if body is None else "POST", f"/{path}", _MOST_OF_A_FILE, **sent)
 
-    async def _content(self, sending: Awaitable[AsyncStream[object]], most: int) -> bytes:
+    async def _content(self, method: str, path: str, most: int, **sent: Any) -> bytes:
         """The body of a reply of at most so many bytes; raises as :meth:`post`."""
-        try:
-            async with await sending as stream:
-                content = await _first_bytes(stream.response, most + 1)
-        except APIConnectionError as error:
-            if isinstance(error.__cause__, StatusError):  # version 2 of the SDK wraps what its event hooks raise
-                raise error.__cause__ from None
-            raise
+        path, _, query = path.partition("?")
+        address = self._address
+        path, query = address.path.rstrip("/") + path, "&".join(filter(None, (address.query, query)))
+        url = urlunsplit(address._replace(path=path, query=query, fragment=""))
+        async with self._client.stream(method, url, **sent) as response:
+            content = await _first_bytes(response, most + 1)
         if len(content) > most:
             raise BodyTooLargeError(f"it has more than {most >> 20} MiB and was not read to its end")
         return self._mask.reply(content)
 
     async def close(self) -> None:
         """Close the HTTP connections."""
-        await self._client.close()
+        await self._client.aclose()
 
 
 def classify_exception(error: Exception, context: RequestContext) -> RetryDecision | None:
@@ -189,9 +152,9 @@ def classify_exception(error: Exception, context: RequestContext) -> RetryDecisi
     causes: list[BaseException] = [error]
     while causes[-1].__cause__ is not None:
         causes.append(causes[-1].__cause__)
-    # The SDK and its HTTP client wrap the errors of aiohttp and of the system, which say more.
+    # The HTTP client wraps the errors of aiohttp and of the system, which say more.
     known = [cause for cause in causes if isinstance(cause, aiohttp.ClientError | ConnectionError | TimeoutError)]
-    if not known and not isinstance(error, (APIConnectionError, HTTP.HTTPError, UnicodeError)):
+    if not known and not isinstance(error, HTTP.HTTPError | UnicodeError):
         return None  # UnicodeError: a redirect names a host that cannot be looked up
     first, reason = (known or causes)[0], _reason(causes[-1])
     was_sent = not isinstance(first, _NOT_SENT)

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
-from openai import APIConnectionError
 
 from engine.api_manager import ApiManager
 from engine.llm import transport
@@ -189,7 +188,7 @@ async def test_the_proxy_of_the_environment_is_used(monkeypatch, environment, us
             monkeypatch.setenv(name, {"URL": host, "HOST": host.removeprefix("http://")}.get(value, value))
         try:
             await post("http://models.test/v1")
-        except APIConnectionError:  # there is no such host
+        except transport.HTTP.TransportError:  # there is no such host
             assert not uses_proxy
     assert asked == ["http://models.test/v1/chat/completions"] * uses_proxy
 

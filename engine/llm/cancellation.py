@@ -64,25 +64,23 @@ class CancelScope:
         """Run a call inside the scope. :meth:`cancel` ends the call with the fatal error at its next suspension."""
         self.check()
         timeout = asyncio.timeout(None)  # no deadline; cancel() sets one
+        self._calls.add(timeout)
         try:
             async with timeout:
-                self._calls.add(timeout)
-                try:
-                    yield
-                finally:
-                    self._calls.discard(timeout)
+                yield
         except TimeoutError:
             if timeout.expired():
                 self.check()
             raise
+        finally:
+            self._calls.discard(timeout)
 
     def cancel(self, error: FatalEndpointError) -> FatalEndpointError:
         """End all calls with ``error``. Only the first error counts; it is returned."""
         if self._fatal is None:
             self._fatal = error
-            now = asyncio.get_running_loop().time()
             for timeout in self._calls:
-                timeout.reschedule(now)
+                timeout.reschedule(asyncio.get_running_loop().time())
         return self._fatal
 
     def close(self) -> None:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from engine.api_manager import ApiManager, Endpoint
 from engine.llm.budget import Budget, Counters
-from engine.llm.cancellation import CancelScope
 from engine.llm.journal import ResponseJournal, request_keys
 from engine.llm.limits import ConcurrencyRule
 from engine.llm.replies import ended_in_thought
@@ -65,22 +64,18 @@ class LLMClient:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         rng: random.Random | None = None,
     ) -> None:
-        self._manager, self._journal = manager, journal
+        self._manager = manager
         self._rule = concurrency or ConcurrencyRule()
-        self._clock, self._sleep = clock, sleep
         self._drain_s = drain_s if journal is not None else 0.0
         self._connections: dict[tuple[object, ...], EndpointConnection] = {}
         self._in_flight: dict[str, asyncio.Task[dict[str, Reply]]] = {}
         """The requests that are being sent, by the keys of their samples."""
-        self._cancel_scope = CancelScope()
-        self._trouble = TroubleReporter(_log.warning, clock)
         self._sender = RequestSender(
             config_path=manager.path,
             journal=journal,
             retry=retry or RetryPolicy(),
             budget=budget or Budget(),
-            cancel_scope=self._cancel_scope,
-            trouble=self._trouble,
+            trouble=TroubleReporter(_log.warning, clock),
             clock=clock,
             sleep=sleep,
             rng=rng or random.Random(),  # noqa: S311 - jitter
@@ -106,7 +101,7 @@ class LLMClient:
         Requests are in flight here after an error, an exhausted budget or Ctrl-C ended their callers. The server works
         on them, so their replies are kept.
         """
-        self._cancel_scope.close()
+        self._sender.cancel_scope.close()
         try:
             await self._drain()
         finally:
@@ -125,7 +120,7 @@ class LLMClient:
             if tasks:
                 _, tasks = await asyncio.wait(tasks, timeout=0)
             if tasks and self._drain_s > 0:
-                self._trouble.tell(
+                self._sender.trouble.tell(
                     f"waiting for {len(tasks)} requests in flight, at most {self._drain_s:.0f} s, to keep their "
                     "replies (Ctrl-C again: do not wait)"
                 )
@@ -137,7 +132,7 @@ class LLMClient:
 
     def report_trouble_to(self, tell: Callable[[str], None]) -> None:
         """Call ``tell`` with a line when an endpoint fails repeatedly. Without this, lines are logged as warnings."""
-        self._trouble.tell = tell
+        self._sender.trouble.tell = tell
 
     @property
     def counters(self) -> Counters:
@@ -168,7 +163,7 @@ class LLMClient:
         thinking = {reply.sample_index for reply in replies if ended_in_thought(reply.completion)}
         while thinking and (longer := with_more_tokens(request)) is not None:
             limits = (request.sampling.max_tokens, longer.sampling.max_tokens)
-            self._trouble.asks_for_more_tokens(self._manager.endpoint(request.role), *limits)
+            self._sender.trouble.asks_for_more_tokens(self._manager.endpoint(request.role), *limits)
             drawn = {reply.sample_index: reply for reply in await self._sample(longer, sorted(thinking), is_extra=True)}
             refused = {index for index, reply in drawn.items() if reply.fault is not None and reply.fault.is_alone}
             replies = [
@@ -183,15 +178,15 @@ class LLMClient:
     ) -> list[Reply]:
         """As :meth:`sample`, with the limit of the request; an extra request may be refused."""
         own: set[asyncio.Task[dict[str, Reply]]] = set()
-        async with self._cancel_scope.call():
+        async with self._sender.cancel_scope.call():
             endpoint = self._manager.endpoint(request.role)
             keys = request_keys(request, endpoint.model, endpoint.extra_body, sample_indices, endpoint.api)
             missing = dict(zip(keys, sample_indices, strict=True))
             replies: dict[str, Reply] = {}
             try:
                 while missing:
-                    if self._journal is not None:
-                        stored = self._journal.get_many(list(missing))
+                    if self._sender.journal is not None:
+                        stored = self._sender.journal.get_many(list(missing))
                         self._sender.tally.journal_hits += len(stored)
                         for key, completion in stored.items():
                             replies[key] = reply_of(missing.pop(key), completion)
@@ -244,6 +239,8 @@ class LLMClient:
         if name not in self._connections:
             from engine.llm.connection import EndpointConnection  # loads aiohttp, which a resumed run may not need
 
-            connection = EndpointConnection(endpoint, self._rule, self._journal, self._clock, self._sleep)
+            connection = EndpointConnection(
+                endpoint, self._rule, self._sender.journal, self._sender.clock, self._sender.sleep
+            )
             self._connections[name] = connection
         return self._connections[name]

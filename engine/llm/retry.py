@@ -108,10 +108,6 @@ class RetryPolicy:
         asked = decision.wait_s + rng.uniform(0.0, min(1.0, 0.1 * decision.wait_s))
         return asked if failures < 2 else max(asked, back_off)
 
-    def exhausted(self, failures: int, elapsed_s: float, next_wait_s: float) -> bool:
-        """Whether to give up instead of waiting for another ``next_wait_s`` seconds."""
-        return failures >= self.attempts or elapsed_s + next_wait_s > self.total_s
-
 
 @dataclass(frozen=True)
 class RequestContext:
@@ -230,25 +226,23 @@ def reported_error(body: Mapping[str, Any], optional: Collection[str] = ()) -> R
         error = {"message": error} if error else {}
     if not any(error.values()):
         return None
-    decision = _classified(error, RequestContext(optional))
+    decision = None
+    for name in ("code", "status", "status_code"):
+        status = str(error.get(name))
+        if len(status) == 3 and status.isdecimal() and 400 <= int(status) <= 599:
+            decision = decision or classify_status(int(status), {}, error, RequestContext(optional))
+    if decision is None:  # its codes say what it is, or it is that of a gateway
+        codes = {name: str(error[name]) for name in ("code", "type") if error.get(name)}
+        decision = classify_status(400, {}, {**codes, "message": " "}, RequestContext())
+        if any("rate_limit" in code or code == "insufficient_quota" for code in codes.values()):
+            decision = classify_status(429, {}, error, RequestContext())
+        elif decision.action is RetryAction.REJECT:
+            decision = replace(decision, message=str(error.get("message", ""))[:2000])
+        else:
+            decision = classify_status(502, {}, error, RequestContext())
     if decision.retry or decision.action is RetryAction.REJECT or decision.code == "no_credit":
         return decision
     return replace(decision, action=RetryAction.RETRY)
-
-
-def _classified(error: Mapping[str, Any], context: RequestContext) -> RetryDecision:
-    """Classify by the status that the error names; otherwise by its codes; otherwise as a failed gateway (502)."""
-    for name in ("code", "status", "status_code"):
-        text = str(error.get(name))
-        if len(text) == 3 and text.isdecimal() and 400 <= int(text) <= 599:
-            return classify_status(int(text), {}, error, context)
-    codes = {name: str(error[name]) for name in ("code", "type") if error.get(name)}
-    if any("rate_limit" in code or code == "insufficient_quota" for code in codes.values()):
-        return classify_status(429, {}, error, RequestContext())
-    by_code = classify_status(400, {}, {**codes, "message": " "}, RequestContext())
-    if by_code.action is RetryAction.REJECT:
-        return replace(by_code, message=str(error.get("message", ""))[:2000])
-    return classify_status(502, {}, error, RequestContext())
 
 
 _API_FIELDS = frozenset({"code", "param", "type"})

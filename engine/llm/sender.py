@@ -86,7 +86,6 @@ class RequestSender:
         journal: stores replies before they are used; may be None.
         retry: how often and for how long a request is retried.
         budget: limits on tokens and money.
-        cancel_scope: cancels every call after a fatal error.
         trouble: is notified of requests that are sent again.
         clock: monotonic time in seconds.
         sleep: as ``asyncio.sleep``.
@@ -99,12 +98,13 @@ class RequestSender:
     journal: ResponseJournal | None
     retry: RetryPolicy
     budget: Budget
-    cancel_scope: CancelScope
     trouble: TroubleReporter
     clock: Callable[[], float]
     sleep: Callable[[float], Awaitable[None]]
     rng: random.Random
     reply_of_batch: Callable[[EndpointConnection, list[str], dict[str, Any]], Awaitable[bytes | None]] | None = None
+    cancel_scope: CancelScope = field(default_factory=CancelScope, init=False)
+    """Cancels every call after a fatal error."""
     tally: Counters = field(default_factory=Counters, init=False)
 
     async def send(
@@ -315,9 +315,9 @@ class RequestSender:
         failures = call.failures - call.unreached
         # Not from the call: before it is sent, a request may wait for a slot of a slow server for longer.
         elapsed_s = 0.0 if call.first_sent_at is None else self.clock() - call.first_sent_at
-        if not self.retry.exhausted(failures, elapsed_s, wait_s):
-            return wait_s
         remaining_s = self.retry.total_s - elapsed_s
+        if failures < self.retry.attempts and wait_s <= remaining_s:
+            return wait_s
         if decision.wait_s is None or failures >= self.retry.attempts or remaining_s <= 0:
             return None
         self.trouble.long_wait(call.endpoint, decision, remaining_s)

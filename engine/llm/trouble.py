@@ -198,9 +198,8 @@ def fatal_error(endpoint: Endpoint, decision: RetryDecision, path: Path | str) -
         )
     what, fix = _FATAL.get(decision.code, _OTHER)
     if decision.code == "unknown_model" and endpoint.api != "chat":
-        fix += ' Requests go to POST {url}{path}, as "api" is "{api}".'
-    named = {"path": path_of_api, "api": endpoint.api}
-    named |= {"entry": entry, "model": repr(endpoint.model), "url": endpoint.shown_url, "code": decision.code}
+        fix += f' Requests go to POST {endpoint.shown_url}{path_of_api}, as "api" is "{endpoint.api}".'
+    named = {"entry": entry, "model": repr(endpoint.model), "url": endpoint.shown_url, "code": decision.code}
     return FatalEndpointError(f"{role}: {what.format(**named)}", why=why, fix=fix.format(**named))
 
 
@@ -214,13 +213,12 @@ _FATAL = {
         "the endpoint refused the API key",
         "Check api_key or api_key_env of {entry}, and that the key belongs to this base_url.",
     ),
-    "http_401": (
-        "the endpoint refused access",
-        "The message above says why; where it is about the key, check api_key or api_key_env of {entry}.",
-    ),
-    "http_403": (
-        "the endpoint refused access",
-        "The message above says why: the account, the network or the provider decides it.",
+    **dict.fromkeys(
+        ("http_401", "http_403"),
+        (
+            "the endpoint refused access",
+            "The message above says why: the account, the network, the provider, or api_key of {entry} decides it.",
+        ),
     ),
     "unknown_model": (
         "the endpoint has no model {model}",

@@ -314,11 +314,3 @@ def test_a_longer_wait_that_the_server_asks_for_counts_after_every_failure():
 def test_dropping_a_parameter_has_no_wait():
     decision = RetryDecision(RetryAction.DROP_PARAMETER, "http_400", parameter="seed")
     assert RetryPolicy().wait_s(decision, 0, random.Random(1)) == 0.0
-
-
-def test_retries_end_by_number_of_attempts_and_by_time():
-    policy = RetryPolicy(attempts=3, total_s=100.0)
-    assert not policy.exhausted(2, 50.0, 10.0)
-    assert policy.exhausted(3, 0.0, 0.0)
-    assert policy.exhausted(1, 95.0, 6.0)
-    assert policy.exhausted(1, 0.0, 3600.0)

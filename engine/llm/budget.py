@@ -35,24 +35,12 @@ class Spent:
             return ""
         return f"; an estimate, at the most, as {self.estimated:,} of the replies came without usage"
 
-    def add(
-        self,
-        prompt_tokens: int,
-        completion_tokens: int,
-        cost_usd: float | None,
-        *,
-        cached_tokens: int = 0,
-        reasoning_tokens: int = 0,
-        estimated: int = 0,
-    ) -> None:
-        """Add attempts; ``cost_usd`` is None without prices."""
-        self.prompt_tokens += prompt_tokens
-        self.completion_tokens += completion_tokens
-        self.cached_tokens += cached_tokens
-        self.reasoning_tokens += reasoning_tokens
-        self.estimated += estimated
-        if cost_usd is not None:
-            self.cost_usd = cost_usd + (self.cost_usd or 0.0)
+    def add(self, other: Spent) -> None:
+        """Add what one attempt has used."""
+        for name in ("prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens", "estimated"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        if other.cost_usd is not None:
+            self.cost_usd = other.cost_usd + (self.cost_usd or 0.0)
 
 
 @dataclass

@@ -6,9 +6,10 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from operator import itemgetter
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from engine.llm.limits import ConcurrencyRule
 from engine.llm.replies import ended_in_thought
 from engine.llm.requests import with_more_tokens
 from engine.llm.retry import RetryPolicy
-from engine.llm.sender import RequestSender, Sample, reply_of
+from engine.llm.sender import RequestSender, reply_of
 from engine.llm.trouble import TroubleReporter
 from engine.records import ChatRequest, Reply
 
@@ -191,7 +192,7 @@ class LLMClient:
                         for key, completion in stored.items():
                             replies[key] = reply_of(missing.pop(key), completion)
                     shared = {self._in_flight[key] for key in missing if key in self._in_flight}
-                    unsent = [Sample(index, key) for key, index in missing.items() if key not in self._in_flight]
+                    unsent = {key: index for key, index in missing.items() if key not in self._in_flight}
                     own = self._start(endpoint, request, unsent, is_extra=is_extra) if unsent else set()
                     if own or shared:
                         await asyncio.wait(own | shared)
@@ -206,26 +207,25 @@ class LLMClient:
         return [replies[key] for key in keys]
 
     def _start(
-        self, endpoint: Endpoint, request: ChatRequest, samples: Sequence[Sample], *, is_extra: bool
+        self, endpoint: Endpoint, request: ChatRequest, samples: Mapping[str, int], *, is_extra: bool
     ) -> set[asyncio.Task[dict[str, Reply]]]:
         """Send requests for samples: one for consecutive indices if the endpoint supports ``n``, else one for each."""
         connection = self._connection(endpoint)
-        parts: list[list[Sample]] = []
-        for sample in sorted(samples):
-            if parts and sample.index == parts[-1][-1].index + 1 and "n" not in connection.dropped:
-                parts[-1].append(sample)
+        parts: list[dict[str, int]] = []
+        for key, index in sorted(samples.items(), key=itemgetter(1)):
+            if parts and index - 1 in parts[-1].values() and "n" not in connection.dropped:
+                parts[-1][key] = index
             else:
-                parts.append([sample])
+                parts.append({key: index})
         tasks = set()
         for part in parts:
             task = asyncio.create_task(self._sender.send(connection, endpoint, request, part, is_extra=is_extra))
-            keys = [sample.key for sample in part]
-            self._in_flight |= dict.fromkeys(keys, task)
-            task.add_done_callback(partial(self._ended, keys))
+            self._in_flight |= dict.fromkeys(part, task)
+            task.add_done_callback(partial(self._ended, part))
             tasks.add(task)
         return tasks
 
-    def _ended(self, keys: Sequence[str], task: asyncio.Task[dict[str, Reply]]) -> None:
+    def _ended(self, keys: Iterable[str], task: asyncio.Task[dict[str, Reply]]) -> None:
         for key in keys:
             del self._in_flight[key]
         if not task.cancelled():

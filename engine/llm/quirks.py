@@ -56,15 +56,8 @@ class OptionalPart:
 
 
 _DEFAULT = OptionalPart("the model's own value is used")
-_OTHERS = (
-    "presence_penalty",
-    "frequency_penalty",
-    "repetition_penalty",
-    "logit_bias",
-    "top_k",
-    "min_p",
-    "typical_p",
-)
+_PENALTIES = ("presence_penalty", "frequency_penalty", "repetition_penalty")
+_OTHERS = (*_PENALTIES, "logit_bias", "top_k", "min_p", "typical_p")
 _COMMON_WORD = (
     r"['\"`]NAME['\"`]|\bNAME\s*(?:[=><]|must|should|is\b)|(?:parameter|argument|supplied) NAME\b"
     r"|(?:parameter|argument|supplied|field|option)(?:s|\(s\))?: ?(?:[\w.]+, ?)*NAME\b|"

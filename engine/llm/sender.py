@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -35,21 +35,14 @@ _MAY_BE_OF_CONTENT = frozenset({"http_400", "http_403", "http_422", "content_fil
 _NOT_REACHED = frozenset({"connection", "timeout"})
 
 
-@dataclass(frozen=True, order=True)
-class Sample:
-    """One sample of a request: its index and its journal key."""
-
-    index: int
-    key: str
-
-
 @dataclass
 class _Call:
     """A request for samples with consecutive indices, and what its attempts have come to.
 
     Args:
         connection, endpoint: where it goes.
-        request, samples: what is asked for.
+        request: what is asked for.
+        samples: journal key -> index of each sample, in the order of the indices.
         is_batched: whether the next attempt is part of a batch. What failed there is sent singly.
         attempts: requests that were sent.
         failures: attempts that failed; one that was refused for an optional part of the request is none.
@@ -62,7 +55,7 @@ class _Call:
     connection: EndpointConnection
     endpoint: Endpoint
     request: ChatRequest
-    samples: Sequence[Sample]
+    samples: Mapping[str, int]
     is_batched: bool = False
     attempts: int = 0
     failures: int = 0
@@ -112,7 +105,7 @@ class RequestSender:
         connection: EndpointConnection,
         endpoint: Endpoint,
         request: ChatRequest,
-        samples: Sequence[Sample],
+        samples: Mapping[str, int],
         *,
         is_extra: bool = False,
     ) -> dict[str, Reply]:
@@ -122,7 +115,8 @@ class RequestSender:
 
         Args:
             connection, endpoint: where it goes.
-            request, samples: what is asked for.
+            request: what is asked for.
+            samples: journal key -> index of each sample, in the order of the indices.
             is_extra: another reply is there, so that a refusal, whatever its reason, is no error.
 
         Returns:
@@ -140,7 +134,9 @@ class RequestSender:
         is_refused = is_extra and result.action in (RetryAction.STOP, RetryAction.REJECT)
         kind = REFUSED_REQUEST if is_refused or await self._fails_alone(call, result) else result.code
         fault = Fault(kind=kind, message=describe(endpoint, result, answered=True))
-        return {s.key: Reply(sample_index=s.index, outcome=Outcome.INFRA_FAULT, fault=fault) for s in samples}
+        return {
+            key: Reply(sample_index=index, outcome=Outcome.INFRA_FAULT, fault=fault) for key, index in samples.items()
+        }
 
     async def _until_answered(self, call: _Call, *, once: bool = False) -> dict[str, Reply] | RetryDecision:
         """The replies, or why the last attempt failed; ``once``: only a part that is refused leads to another one."""
@@ -162,8 +158,10 @@ class RequestSender:
         held = await self.budget.hold(sum(most), call.priced.cost_usd(*most))
         if call.is_batched:  # a caller that is cancelled leaves it in the batch, where the next start finds it
             result = await self._exchange(call, most, held, None)
-            # Another process may have stored the replies of its batch.
-            return self._stored(call) or result if isinstance(result, RetryDecision) else result
+            if isinstance(result, RetryDecision) and self.journal is not None:  # another process may have stored it
+                stored = self.journal.get_many(list(call.samples))
+                return {key: reply_of(call.samples[key], one) for key, one in stored.items()} or result
+            return result
         try:
             expected = most[0] // 3 + count * connection.expected_completion_tokens(max_tokens)
             use = await connection.acquire(expected, is_urgent=call.request.purpose in _URGENT)
@@ -178,11 +176,6 @@ class RequestSender:
             if isinstance(result, RetryDecision):
                 raise
             return result
-
-    def _stored(self, call: _Call) -> dict[str, Reply]:
-        """The replies that are in the journal."""
-        found = {} if self.journal is None else self.journal.get_many([sample.key for sample in call.samples])
-        return {sample.key: reply_of(sample.index, found[sample.key]) for sample in call.samples if sample.key in found}
 
     async def _exchange(
         self, call: _Call, most: tuple[int, int], held: tuple[int, float], use: Use | None
@@ -205,8 +198,7 @@ class RequestSender:
             if isinstance(result, ChatResponse):
                 cached, thought = result.cached_tokens, result.reasoning_tokens
             for spent in (self.tally, self.tally.by_purpose.setdefault(call.request.purpose, Spent())):
-                cost_usd = priced.cost_usd(*counted, cached)
-                spent.add(*counted, cost_usd, cached_tokens=cached, reasoning_tokens=thought, estimated=is_estimated)
+                spent.add(Spent(*counted, cached, thought, priced.cost_usd(*counted, cached), is_estimated))
             if isinstance(result, RetryDecision):
                 return self._record_failure(call, names, result, sent_at)
             connection.record_reply(result, names, count)
@@ -218,17 +210,16 @@ class RequestSender:
             if use is not None:
                 connection.release(use, sum(used))
             self.budget.settle(held, sum(used), priced.cost_usd(*used, cached))
-        keys = [sample.key for sample in call.samples]
-        made = completions(result, priced, keys, call.attempts, latency_s, call.wasted)
-        received = {sample: completion for sample, completion in zip(call.samples, made, strict=True) if completion}
+        made = completions(result, priced, list(call.samples), call.attempts, latency_s, call.wasted)
+        received = {completion.request_key: completion for completion in made if completion is not None}
         if self.journal is not None:
-            stored = {sample: self.journal.put(sample.key, completion) for sample, completion in received.items()}
-            received = {sample: await future for sample, future in stored.items()}
-        return {sample.key: reply_of(sample.index, completion) for sample, completion in received.items()}
+            stored = {key: self.journal.put(key, completion) for key, completion in received.items()}
+            received = {key: await future for key, future in stored.items()}
+        return {key: reply_of(call.samples[key], completion) for key, completion in received.items()}
 
     async def _post(self, call: _Call, names: frozenset[str]) -> ChatResponse | RetryDecision:
         """Send the request with these optional parts once; the reply, or what to do about the failure."""
-        connection, endpoint, first_index = call.connection, call.endpoint, call.samples[0].index
+        connection, endpoint, first_index = call.connection, call.endpoint, min(call.samples.values())
         body = request_body(call.request, endpoint, names, first_index, len(call.samples))
         self.tally.requests_sent += 1
         self.tally.retries += 1 if call.failures else 0
@@ -240,7 +231,7 @@ class RequestSender:
         result: ChatResponse | RetryDecision
         try:
             if call.is_batched and self.reply_of_batch is not None:
-                content = await self.reply_of_batch(connection, [sample.key for sample in call.samples], body)
+                content = await self.reply_of_batch(connection, list(call.samples), body)
             else:
                 # Servers that replay recordings read the sample index from this header; others ignore it.
                 posting = connection.transport.post(body, {"X-Sample-Index": str(first_index)})
@@ -283,7 +274,7 @@ class RequestSender:
             return replace(decision, action=RetryAction.DROP_PARAMETER, parameter=part)
         call.failures += 1
         call.is_batched = False
-        call.wasted.add(decision.prompt_tokens, decision.completion_tokens, None)
+        call.wasted.add(Spent(decision.prompt_tokens, decision.completion_tokens))
         if decision.action is RetryAction.SLOW_DOWN:
             self.tally.rate_limited += 1
             connection.controller.rate_limited(self.clock(), sent_at, decision.wait_s)
@@ -357,7 +348,7 @@ def _neutral(call: _Call) -> _Call:
     messages = tuple(message.model_copy(update={"content": _NEUTRAL}) for message in call.request.messages)
     request = call.request.model_copy(update={"messages": messages, "images": (), "body": None})
     [key] = request_keys(request, call.endpoint.model, call.endpoint.extra_body, [0], call.endpoint.api)
-    return _Call(call.connection, call.endpoint, request, [Sample(0, key)])
+    return _Call(call.connection, call.endpoint, request, {key: 0})
 
 
 def reply_of(index: int, completion: Completion) -> Reply:

@@ -213,8 +213,7 @@ class RequestSender:
         made = completions(result, priced, list(call.samples), call.attempts, latency_s, call.wasted)
         received = {completion.request_key: completion for completion in made if completion is not None}
         if self.journal is not None:
-            stored = {key: self.journal.put(key, completion) for key, completion in received.items()}
-            received = {key: await future for key, future in stored.items()}
+            received = {key: await self.journal.put(key, completion) for key, completion in received.items()}
         return {key: reply_of(call.samples[key], completion) for key, completion in received.items()}
 
     async def _post(self, call: _Call, names: frozenset[str]) -> ChatResponse | RetryDecision:

@@ -45,7 +45,7 @@ async def ask_all(client, count=30, indices=(0, 1)):
 
 def notes(journal):
     """What is stored about batches."""
-    return journal._reader.execute("SELECT * FROM batches").fetchall()
+    return journal._database.execute("SELECT * FROM batches").fetchall()
 
 
 def comparable(replies):

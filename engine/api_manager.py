@@ -133,10 +133,8 @@ class Endpoint(BaseModel):
     @cached_property
     def in_batches(self) -> Endpoint:
         """The endpoint with the prices of its batch API."""
-        prices = {name: getattr(self, name) for name in PRICES}
-        return self.model_copy(
-            update={name: BATCH_PRICE * price for name, price in prices.items() if price is not None}
-        )
+        prices = {name: BATCH_PRICE * price for name in PRICES if (price := getattr(self, name)) is not None}
+        return self.model_copy(update=prices)
 
     @cached_property
     def mask(self) -> Mask:
@@ -152,16 +150,10 @@ class Endpoint(BaseModel):
     @cached_property
     def shown_extra_body(self) -> dict[str, Any]:
         """``extra_body`` as it may be printed and stored."""
-        shown: dict[str, Any] = without_secrets(self.extra_body)
-        return shown
+        return dict(without_secrets(self.extra_body))
 
 
 _NAMES = (*(name for name in Endpoint.model_fields if name != "role"), "api_key_env")
-
-
-def _letters(role: str) -> str:
-    """The name of a role without what is easily mistaken: case, hyphens and underscores."""
-    return re.sub("[-_ ]", "", role.lower())
 
 
 class ApiManager:
@@ -184,7 +176,8 @@ class ApiManager:
         self._environ = os.environ if environ is None else environ
         self._endpoints: dict[str, Endpoint] = {}
         for role, entry in self._entries.items():
-            meant = next((known for known in ROLES if _letters(known) == _letters(role)), role)
+            letters = re.sub("[-_ ]", "", role.lower())
+            meant = next((known for known in ROLES if known.replace("_", "") == letters), role)
             if meant != role:  # `default` would stand for the role that was meant
                 raise ConfigurationError(f"Unknown role {role!r} in {path}", fix=f"Write {meant!r}.")
             unknown = next((name for name in entry if name not in _NAMES), None)

@@ -65,15 +65,8 @@ class _Page(BaseModel):
     has_more: bool = False
 
 
-class _Line(NamedTuple):
-    """One line of a file of replies: the HTTP status of a request, and the body."""
-
-    status: int
-    body: Any
-
-
-_Lines = dict[str, _Line]
-"""Custom id -> line."""
+_Lines = dict[str, tuple[int, Any]]
+"""Custom id -> one line of a file of replies: the HTTP status of a request, and the body."""
 _Batches = dict[str, asyncio.Task[_Lines]]
 
 
@@ -132,12 +125,12 @@ class BatchCollector:
         if batch is None:
             return None
         lines = await asyncio.shield(batch)
-        line = lines.pop(custom_id, None)  # so that the next attempt is not answered by it
-        if line is None:
+        if custom_id not in lines:
             return None
-        if line.status != _OK:
-            raise StatusError(line.status, {}, line.body)
-        return json.dumps(line.body).encode()
+        status, answer = lines.pop(custom_id)  # so that the next attempt is not answered by it
+        if status != _OK:
+            raise StatusError(status, {}, answer)
+        return json.dumps(answer).encode()
 
     async def close(self) -> None:
         """Stop waiting. Submitted batches stay at the provider, and are reported."""
@@ -233,7 +226,7 @@ class BatchCollector:
         lines: _Lines = {}
         for file_id in filter(None, (state.output_file_id, state.error_file_id)):
             lines = await self._call(connection, noted, _download, file_id, noted.requests) | lines
-        answered = {one: key for one, key in noted.requests.items() if one in lines and lines[one].status == _OK}
+        answered = {one: key for one, key in noted.requests.items() if one in lines and lines[one][0] == _OK}
         if len(answered) < count:
             self._journal.note_batch(replace(noted, requests=answered))  # the others are asked for in another way
         self._sender.trouble.tell(f"batch of {count} requests: {state.status}, {len(answered)} answered")
@@ -361,5 +354,5 @@ def _read_lines(content: bytes, wanted: Collection[str]) -> _Lines:
         except (ValueError, TypeError, KeyError, RecursionError):  # a request that has expired has no response
             continue
         if isinstance(custom_id, str) and isinstance(status, int) and custom_id in wanted:
-            lines.setdefault(custom_id, _Line(status, body))
+            lines.setdefault(custom_id, (status, body))
     return lines

@@ -9,6 +9,7 @@ https://platform.claude.com/docs/en/api/messages.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
@@ -264,11 +265,11 @@ def _calls(message: Mapping[str, Any]) -> Iterator[tuple[Any, Any, Any]]:
 
 def _arguments(text: Any) -> dict[str, Any]:
     """The arguments of a call as an object. What a model wrote may be none."""
-    try:
+    with contextlib.suppress(ValueError, TypeError, RecursionError):
         value = json.loads(text)
-    except (ValueError, TypeError, RecursionError):
-        value = None
-    return value if isinstance(value, dict) else {"arguments": text}
+        if isinstance(value, dict):
+            return value
+    return {"arguments": text}
 
 
 def _system_apart(sent: dict[str, Any]) -> tuple[str, list[Mapping[str, Any]]]:

@@ -70,7 +70,7 @@ class AdaptiveConcurrency:
         if self._peak >= _SATURATION * self.limit:
             step = self.limit if self._slow_start else max(1, math.floor(self.limit * _GROWTH))
             self.limit = min(self.maximum, self.limit + step)
-        self._new_round()
+        self.restart_round()
 
     def rate_limited(self, now: float, sent_at: float, wait_s: float | None) -> None:
         """Report a 429 for a request sent at ``sent_at``; ``wait_s`` is the wait that the server asked for.
@@ -78,18 +78,15 @@ class AdaptiveConcurrency:
         A 429 for a request that was in flight during the last cut does not cut again.
         """
         self._slow_start = False
-        self._new_round()
+        self.restart_round()
         if sent_at < self._last_cut or now < self._frozen_until:
             return
         self.limit = max(1, math.floor(self.limit * _CUT))
         self._last_cut = now
         self._frozen_until = now + max(_COOLDOWN_S, wait_s or 0.0)
 
-    def server_failed(self) -> None:
-        """Report a 5xx, a reset or a timeout: the round is not clean."""
-        self._new_round()
-
-    def _new_round(self) -> None:
+    def restart_round(self) -> None:
+        """Begin another round, as after a 5xx, a reset or a timeout: this one is not clean."""
         self._successes = 0
         self._peak = 0
 

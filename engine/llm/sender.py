@@ -280,7 +280,7 @@ class RequestSender:
             if decision.wait_s:
                 connection.pause(min(decision.wait_s, self.retry.total_s))
         elif decision.action is RetryAction.RETRY:
-            connection.controller.server_failed()
+            connection.controller.restart_round()
         return decision
 
     def _wait_s(self, call: _Call, decision: RetryDecision) -> float | None:

@@ -77,7 +77,7 @@ def test_a_5xx_pauses_growth_but_does_not_cut():
     controller.sent(20)
     for _ in range(19):
         controller.succeeded(0.0)
-    controller.server_failed()
+    controller.restart_round()
     controller.succeeded(0.0)
     assert controller.limit == 20
     round_of(controller)

@@ -2,6 +2,6 @@
 
 A request goes from ``client.py``, which looks into the journal first, to ``sender.py``, which tries until it is
 answered or given up, and from there through the connection to an endpoint (``connection.py``) to the wire
-(``wire/``). ``retry.py`` decides what a failure means, ``quirks.py`` has what is different about servers, and
+(``transport.py``). ``retry.py`` decides what a failure means, ``quirks.py`` has what is different about servers, and
 ``limits.py`` and ``budget.py`` bound the requests of this process.
 """

@@ -186,8 +186,14 @@ def fatal_error(endpoint: Endpoint, decision: RetryDecision, path: Path | str) -
     """The error message of a refusal, with a fix. It never contains the key."""
     role, entry = endpoint.role, f"{endpoint.role} in {path}"
     why = endpoint.mask.message(decision.message)[:1000]
-    if decision.code != "connection":
-        why = f"{endpoint.shown_url}, model {endpoint.model}: {why}"
+    if decision.code == "connection":
+        return FatalEndpointError(
+            f"{role}: cannot reach {endpoint.shown_url}",
+            why=why,
+            fix=f"Start the server, or correct base_url of {entry}. Then run the same command again. "
+            "--connect-minutes sets how long a run waits for a server.",
+        )
+    why = f"{endpoint.shown_url}, model {endpoint.model}: {why}"
     no_such_path = decision.code in ("unknown_model", "http_405") and not NO_MODEL.search(decision.message)
     path_of_api = format_of(endpoint).path
     if no_such_path and urlsplit(endpoint.base_url).path in ("", "/"):
@@ -198,17 +204,13 @@ def fatal_error(endpoint: Endpoint, decision: RetryDecision, path: Path | str) -
         )
     what, fix = _FATAL.get(decision.code, _OTHER)
     if decision.code == "unknown_model" and endpoint.api != "chat":
-        fix += f' Requests go to POST {endpoint.shown_url}{path_of_api}, as "api" is "{endpoint.api}".'
-    named = {"entry": entry, "model": repr(endpoint.model), "url": endpoint.shown_url, "code": decision.code}
+        fix += ' Requests go to POST {url}{path}, as "api" is "{api}".'
+    named = {"path": path_of_api, "api": endpoint.api}
+    named |= {"entry": entry, "model": repr(endpoint.model), "url": endpoint.shown_url, "code": decision.code}
     return FatalEndpointError(f"{role}: {what.format(**named)}", why=why, fix=fix.format(**named))
 
 
 _FATAL = {
-    "connection": (
-        "cannot reach {url}",
-        "Start the server, or correct base_url of {entry}. Then run the same command again. --connect-minutes sets how "
-        "long a run waits for a server.",
-    ),
     "bad_key": (
         "the endpoint refused the API key",
         "Check api_key or api_key_env of {entry}, and that the key belongs to this base_url.",

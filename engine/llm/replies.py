@@ -202,8 +202,7 @@ def _in_order(raw: list[Any], count: int | None) -> list[Any]:
     twice, is not used: its sample is asked for again.
     """
     count = count or len(raw)
-    given = [choice.get("index") if isinstance(choice, dict) else 0 for choice in raw]
-    indices = [index if type(index) is int else 0 for index in given]
+    indices = [_index(choice.get("index")) if isinstance(choice, dict) else 0 for choice in raw]
     if count == 1 or (len(raw) > 1 and len(set(indices)) == 1):
         return raw
     first = 1 if sorted(indices) == list(range(1, count + 1)) else 0
@@ -212,6 +211,13 @@ def _in_order(raw: list[Any], count: int | None) -> list[Any]:
         if 0 <= index - first < count:
             placed.setdefault(index - first, choice)
     return [placed.get(index) for index in range(max(placed, default=-1) + 1)]
+
+
+def _index(index: Any) -> int:
+    """The index of a choice, which some servers write as a text or as 1.0; 0 if it is no number."""
+    if isinstance(index, str) and index.isdecimal() and len(index) < 10:
+        return int(index)
+    return int(index) if isinstance(index, int | float) and type(index) is not bool and index == index // 1 else 0
 
 
 def _read_choice(raw: Any) -> Completion | RetryDecision:

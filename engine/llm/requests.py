@@ -64,17 +64,20 @@ def request_body(
     if seed is not None:
         text = json.dumps([seed, *([one.role, one.content] for one in request.messages), *request.images])
         seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:4]) % _SEEDS + first_index
-    body: dict[str, Any] = {"model": endpoint.model, "n": count if count > 1 else None, "seed": seed}
+    own = {"model": endpoint.model, "seed": seed, "n": count if count > 1 else None}
     if request.body is not None:
-        body = request.body | {name: value for name, value in body.items() if value is not None}
+        body = request.body | {name: value for name, value in own.items() if value is not None}
         if "max_tokens" in left_out and "max_tokens" in body | endpoint.extra_body:
             body["max_completion_tokens"] = (body | endpoint.extra_body)["max_tokens"]
     else:
-        body |= {
+        body = {
+            "model": endpoint.model,
             "messages": wire_messages(request, merges_system=SYSTEM in left_out),
             "temperature": None if ZERO in left_out else sampling.temperature,
             "top_p": sampling.top_p,
             "max_completion_tokens" if "max_tokens" in left_out else "max_tokens": sampling.max_tokens,
+            "n": own["n"],
+            "seed": seed,
             "response_format": None if request.json_schema is None else response_format(request.json_schema),
             "logprobs": sampling.logprobs or None,
             "return_token_ids": sampling.logprobs or None,

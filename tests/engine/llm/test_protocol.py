@@ -121,7 +121,12 @@ def test_choices_are_sorted_by_index_unless_the_indices_are_invalid():
         ([0, 2, 2], ["0", None, "2"]),
         ([-1, 1, 0], ["0", "1", None]),
         ([0, 10**30], ["0", None, None]),
+        (["2", "1", "0"], ["0", "1", "2"]),
+        ([2.0, 0.0, 1.0], ["0.0", "1.0", "2.0"]),
+        (["3", "2", "1"], ["1", "2", "3"]),
+        (["2", 0, 1], ["0", "1", "2"]),
         (["\u00b2", True, None], ["\u00b2", "True", "None"]),  # no numbers: in the order of the reply
+        ([0, float("inf"), 1e308], ["0", None, None]),
     ],
 )
 def test_a_choice_is_the_sample_that_its_index_says(indices, samples):

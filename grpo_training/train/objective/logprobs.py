@@ -18,7 +18,7 @@ from torch.utils.checkpoint import checkpoint
 
 from engine.errors import ConfigurationError, InputError
 from grpo_training.train.data.batches import Batch
-from grpo_training.train.objective.packing import FLEX, Packed, is_less, packed
+from grpo_training.train.objective.packing import FLEX, Cost, Packed, packed
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -171,7 +171,8 @@ def _one_sequence(backbone: Any, ids_BT: Tensor, attention_mask_BT: Tensor, star
     """The rows as one sequence; None if padded rows take less."""
     is_flex = backbone.config._attn_implementation == FLEX
     sequence = packed(ids_BT, attention_mask_BT.bool(), start_B, in_blocks=is_flex)
-    return sequence if is_flex or is_less(backbone, len(sequence.ids_S), *ids_BT.shape) else None
+    is_less = is_flex or Cost.of(backbone).is_less_packed(len(sequence.ids_S), *ids_BT.shape)
+    return sequence if is_less else None
 
 
 def check_logits(model: PreTrainedModel) -> None:

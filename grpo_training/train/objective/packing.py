@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn.attention.flex_attention import BlockMask, create_block_mask
+from torch.nn.attention.flex_attention import BlockMask
 
 FLEX = "flex_attention"
 _BLOCK = 128
@@ -48,19 +48,40 @@ class Packed(NamedTuple):
         """The mask as the attention of a backbone of transformers takes it."""
         attention = backbone.config._attn_implementation
         if attention == FLEX:
-            size = len(self.ids_S)
-            return create_block_mask(
-                lambda _batch, _head, query, key: self.sees(query, key),
-                *(None, None, size, size),
-                device=str(self.ids_S.device),
-                BLOCK_SIZE=_BLOCK,
-            )
+            return self.block_mask()
         index_S = torch.arange(len(self.ids_S), device=self.ids_S.device)
         sees_SS = self.sees(index_S.unsqueeze(1), index_S.unsqueeze(0))
         if attention == "eager":  # it adds the mask to the scores
             dtype = backbone.dtype
             sees_SS = torch.zeros_like(sees_SS, dtype=dtype).masked_fill(~sees_SS, torch.finfo(dtype).min)
         return sees_SS[None, None]
+
+    def block_mask(self) -> BlockMask:
+        """The mask of FlexAttention, from the first and the last token of each block: no matrix of S x S is made.
+
+        The length of the sequence has to be a multiple of the block's.
+        """
+        block_M = torch.arange(len(self.ids_S) // _BLOCK, device=self.ids_S.device)
+        first_M, last_M = block_M * _BLOCK, block_M * _BLOCK + _BLOCK - 1
+        key_1M, before_MM = block_M.unsqueeze(0), block_M.unsqueeze(0) < block_M.unsqueeze(1)
+        start_M1 = self.start_S[first_M].unsqueeze(1)
+        prompt_M1, end_M1 = (side.unsqueeze(1) for side in self.prompt_S2[first_M].unbind(-1))
+        # All that the later parts of a block see is in the block itself, or is the prompt of its first token.
+        in_part_MM = key_1M >= start_M1 // _BLOCK
+        in_prompt_MM = (key_1M >= prompt_M1 // _BLOCK) & (key_1M * _BLOCK < end_M1) & (end_M1 > prompt_M1)
+        any_MM = (before_MM & (in_part_MM | in_prompt_MM)) | (key_1M == block_M.unsqueeze(1))
+        one_part_M1 = (self.start_S[first_M] == self.start_S[last_M]).unsqueeze(1)
+        one_prompt_M1 = (self.prompt_S2[first_M] == self.prompt_S2[last_M]).all(-1, keepdim=True)
+        all_MM = one_part_M1 & (key_1M * _BLOCK >= start_M1)
+        all_MM |= one_prompt_M1 & (key_1M * _BLOCK >= prompt_M1) & ((key_1M + 1) * _BLOCK <= end_M1)
+        all_MM &= before_MM
+        return BlockMask.from_kv_blocks(
+            *_in_order(any_MM & ~all_MM),
+            *_in_order(all_MM),
+            BLOCK_SIZE=_BLOCK,
+            mask_mod=lambda _batch, _head, query, key: self.sees(query, key),
+            seq_lengths=(len(self.ids_S), len(self.ids_S)),
+        )
 
 
 def packed(ids_BT: Tensor, is_token_BT: Tensor, start_B: Tensor, *, in_blocks: bool) -> Packed:
@@ -108,15 +129,35 @@ def packed(ids_BT: Tensor, is_token_BT: Tensor, start_B: Tensor, *, in_blocks: b
     )
 
 
-def is_less(backbone: Any, tokens: int, rows: int, width: int) -> bool:
-    """Whether one sequence of ``tokens`` with a whole mask takes less than ``rows`` of ``width`` tokens.
+class Cost(NamedTuple):
+    """What a backbone computes, in multiplications.
 
-    Compared are the multiplications of a backbone of transformers: those with its weights for each token, and those of
-    the attention of all layers for each pair of tokens.
+    Args:
+        weights: of a token with weights.
+        attention: of a pair of tokens in the attention of all layers.
     """
-    config = backbone.config.get_text_config()
-    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    attention = 2 * config.num_hidden_layers * config.num_attention_heads * size
-    weights = backbone.num_parameters(exclude_embeddings=True)
-    of_rows = rows * width * (weights + attention * width)
-    return bool(tokens * (weights + attention * tokens) <= _WORTH * of_rows)
+
+    weights: int
+    attention: int
+
+    @classmethod
+    def of(cls, backbone: Any) -> Cost:
+        """That of a backbone of transformers."""
+        config = backbone.config.get_text_config()
+        weights = (
+            sum(weight.numel() for weight in backbone.parameters()) - backbone.get_input_embeddings().weight.numel()
+        )
+        size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        return cls(weights, 2 * config.num_hidden_layers * config.num_attention_heads * size)
+
+    def is_less_packed(self, tokens: int, rows: int, width: int) -> bool:
+        """Whether one sequence of ``tokens`` with a whole mask takes less than ``rows`` of ``width`` tokens."""
+        of_rows = rows * width * (self.weights + self.attention * width)
+        return tokens * (self.weights + self.attention * tokens) <= _WORTH * of_rows
+
+
+def _in_order(is_there_MM: Tensor) -> tuple[Tensor, Tensor]:
+    """The number of blocks of each line, and their indices in front of the others, as a BlockMask takes them."""
+    count_M = is_there_MM.sum(-1, dtype=torch.int32)
+    index_MM = is_there_MM.int().argsort(dim=-1, descending=True, stable=True).int()
+    return count_M[None, None], index_MM[None, None].contiguous()

@@ -1,19 +1,15 @@
 """What a token of a packed sequence sees, against the definition: the tokens before it in its row."""
 
 import random
-from types import SimpleNamespace
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
-from transformers import LlamaConfig  # noqa: E402
-
-from grpo_training.train.objective.packing import is_less, packed  # noqa: E402
+from grpo_training.train.objective.packing import Cost, packed  # noqa: E402
 from tests.support.table import table  # noqa: E402
 
 BLOCK = 128
-FLEXIBLE = SimpleNamespace(config=SimpleNamespace(_attn_implementation="flex_attention"))
 
 
 def padded_rows(seed):
@@ -56,7 +52,7 @@ def test_each_token_sees_its_prompt_and_its_reply_up_to_itself(seed):
 def test_the_blocks_are_those_of_the_mask(seed):
     _, tensors = padded_rows(seed)
     sequence = packed(*tensors, in_blocks=True)
-    mask, sees = sequence.mask(FLEXIBLE), all_pairs(sequence)
+    mask, sees = sequence.block_mask(), all_pairs(sequence)
     count = len(sequence.ids_S) // BLOCK
     partly, whole = torch.zeros(count, count, dtype=torch.bool), torch.zeros(count, count, dtype=torch.bool)
     for of_kind, numbers, indices in (
@@ -76,7 +72,7 @@ def test_most_blocks_of_a_long_prompt_with_many_replies_are_left_out():
     prompt, replies = torch.arange(1024), torch.arange(16 * 512).view(16, 512)
     ids = torch.cat([prompt.expand(16, 1024), replies], dim=1)
     sequence = packed(ids, torch.ones_like(ids, dtype=torch.bool), torch.full((16,), 1024), in_blocks=True)
-    mask = sequence.mask(FLEXIBLE)
+    mask = sequence.block_mask()
     blocks = int(mask.kv_num_blocks.sum() + mask.full_kv_num_blocks.sum())
     assert len(sequence.ids_S) == 1024 + 16 * 512
     assert blocks == 8 * 9 // 2 + 16 * (4 * 8 + 4 * 5 // 2)  # of 72 x 72
@@ -84,8 +80,7 @@ def test_most_blocks_of_a_long_prompt_with_many_replies_are_left_out():
 
 
 def test_a_long_sequence_of_short_rows_is_not_worth_its_mask():
-    config = LlamaConfig(hidden_size=50, num_attention_heads=1, num_hidden_layers=10, vocab_size=8)  # 1000 for a pair
-    backbone = SimpleNamespace(config=config, num_parameters=lambda exclude_embeddings: 1_000_000)
-    assert is_less(backbone, tokens=8 * 64 + 64, rows=8, width=128)
-    assert not is_less(backbone, tokens=128 * 64 + 64, rows=128, width=128)
-    assert not is_less(backbone, tokens=128, rows=1, width=128)
+    cost = Cost(weights=1_000_000, attention=1000)
+    assert cost.is_less_packed(tokens=8 * 64 + 64, rows=8, width=128)
+    assert not cost.is_less_packed(tokens=128 * 64 + 64, rows=128, width=128)
+    assert not cost.is_less_packed(tokens=128, rows=1, width=128)

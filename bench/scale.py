@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench.viewer import get, peak_mb, processor_s, served
+from bench.viewer import POLL_S, get, peak_mb, processor_s, served
 from engine.statistics.groups import group_stats
 from tests.conftest import ROOT
 from tests.support.viewer_runs import pocket_run
@@ -34,7 +34,8 @@ ALL_STEPS = (
     BOUNDED,
     "critic, first start",
     "critic, resumed",
-    "viewer",
+    "viewer, first page",
+    "viewer, all figures",
     "export, rollouts",
     "export, trl-grpo",
     "train --dry-run",
@@ -112,11 +113,12 @@ def command(*arguments: str) -> Figures:
     return Figures(time.perf_counter() - started, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
 
 
-def view(folder: Path) -> Figures:
-    """Start the viewer and ask for the list of groups."""
+def view(folder: Path, *, complete: bool) -> Figures:
+    """Start the viewer and ask for the list of groups, once or until all groups are in it."""
     started = time.perf_counter()
     with served(folder / "cache") as (root, server):
-        get(root + "cache-generator_1/groups.html")
+        while "data-reading" in get(root + "cache-generator_1/groups.html")[1] and complete:
+            time.sleep(POLL_S)
         return Figures(time.perf_counter() - started, processor_s(server), peak_mb(server))
 
 
@@ -148,7 +150,8 @@ def steps(folder: Path) -> dict[str, Callable[[], Figures]]:
         lambda: resumed("generator_1", generator),
         lambda: command(*critic, "--resume"),
         lambda: resumed("critic", critic),
-        lambda: view(folder),
+        lambda: view(folder, complete=False),
+        lambda: view(folder, complete=True),
         lambda: export("rollouts"),
         lambda: export("trl-grpo"),
         train,

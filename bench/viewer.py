@@ -1,4 +1,4 @@
-"""The viewer with 100,000 rollouts: time to the first page, time of the same page again, memory of the server.
+"""The viewer with 100,000 rollouts: time to the first page, time until all figures are there, memory of the server.
 
 Each first page is that of a server that was just started. Times in brackets are processor time of the server, which
 other programs on the machine change little. The file is made of recorded rollouts of the pocket model, 12,500 groups of
@@ -24,8 +24,10 @@ from tests.conftest import ROOT
 from tests.support.viewer_runs import pocket_run
 
 GROUPS, ROLLOUTS = 12_500, 8
-FIRST_PAGE_S, MEMORY_MB = 3.0, 500
+FIRST_PAGE_S, MEMORY_MB = 1.0, 500
 FIRST_PAGES = ("index.html", "cache-generator_1/overview.html", "cache-generator_1/groups.html")
+POLL_S = 0.25
+"""How long a page waits before it asks again while the server reads, at least as long as the request took."""
 
 
 def write_run(path: Path) -> None:
@@ -97,14 +99,18 @@ def main() -> bool:
                 f"({used:.2f} s) (bound {FIRST_PAGE_S:g} s)"
             )
         with served(path.parent) as (root, server):
-            overview = root + FIRST_PAGES[1]
-            get(overview)
+            overview, started, requests = root + FIRST_PAGES[1], time.perf_counter(), 1
+            while "data-reading" in (reply := get(overview))[1]:
+                time.sleep(max(POLL_S, reply[0]))
+                requests += 1
+            complete, used = time.perf_counter() - started, processor_s(server)
             again, _ = get(overview)
             table, body = get(root + FIRST_PAGES[2])
             memory = peak_mb(server)
     print(
-        f"viewer: the overview again {again:.2f} s; table of groups {table:.2f} s, {len(body) / 1e6:.1f} MB; "
-        f"peak memory {memory:.0f} MB (bound {MEMORY_MB} MB)"
+        f"viewer: all figures after {complete:.2f} s and {requests} requests ({used:.2f} s with the start); the page "
+        f"again {again:.2f} s; table of groups {table:.2f} s, {len(body) / 1e6:.1f} MB; peak memory {memory:.0f} MB "
+        f"(bound {MEMORY_MB} MB)"
     )
     return longest <= FIRST_PAGE_S and memory <= MEMORY_MB
 

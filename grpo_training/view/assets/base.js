@@ -30,6 +30,7 @@ const viewer = (() => {
 
   const FASTEST_MS = 2000;
   const IDLE_MS = 5000;
+  const READING_MS = 250; // the server reads faster while no page is being made
   let tag = null;
   // What the server sent: scripts change the elements.
   for (const live of document.querySelectorAll("[data-live][id]")) live.source = live.outerHTML;
@@ -48,6 +49,7 @@ const viewer = (() => {
           tag = response.headers.get("ETag");
           replace(new DOMParser().parseFromString(await response.text(), "text/html"));
           wait = Math.max(FASTEST_MS, 10 * (performance.now() - started));
+          if (isReading()) wait = Math.max(READING_MS, performance.now() - started);
         } else if (response.status === 304 || response.status === 404) {
           wait = FASTEST_MS;
         }
@@ -56,6 +58,11 @@ const viewer = (() => {
       }
     }
     setTimeout(refresh, wait);
+  }
+
+  /** Whether the server is still reading the file of the run. */
+  function isReading() {
+    return document.querySelector("progress[data-reading]") !== null;
   }
 
   function replace(next) {

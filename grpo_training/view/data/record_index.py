@@ -19,6 +19,8 @@ from engine.storage.summaries import FusionSummary, GroupSummary, Summary, summa
 _SETTLED_S = 2.0
 """A last line without a newline is taken as cut off once the file has not changed for this long."""
 _MAX_DIGITS = 9
+_CHECKED_BYTES = 1 << 18
+"""The clock is read after so many bytes: in some containers one reading takes as long as a line."""
 
 
 class NotFoundError(InputError):
@@ -37,6 +39,8 @@ class RecordIndex(Generic[SummaryT, RecordT]):
         path: a file of records, also one that is being written.
         model: the record.
         summarise: makes the summary of a line.
+        clock: processor time in seconds, by which a busy machine needs no more steps than a free one.
+        now: the time of files, in seconds.
     """
 
     def __init__(
@@ -44,9 +48,12 @@ class RecordIndex(Generic[SummaryT, RecordT]):
         path: Path,
         model: type[RecordT],
         summarise: Callable[[Line], SummaryT],
+        clock: Callable[[], float] = time.thread_time,
+        now: Callable[[], float] = time.time,
     ) -> None:
         self.path = path
         self._file = RecordFile(path, model, summarise)
+        self._clock, self._now = clock, now
         self._summaries: list[SummaryT] = []
         self._latest: dict[Hashable, SummaryT] = {}
         self._by_line: dict[int, SummaryT] = {}
@@ -59,8 +66,14 @@ class RecordIndex(Generic[SummaryT, RecordT]):
         """The lines that are no records."""
         return self._file.broken
 
-    def update(self) -> Self:
-        """Read what was appended; returns the index itself."""
+    def update(self, budget_s: float | None = None) -> Self:
+        """Read what was appended; returns the index itself.
+
+        Args:
+            budget_s: stop after about this many seconds; None reads to the end.
+        """
+        deadline = None if budget_s is None else self._clock() + budget_s
+        checked = 0
         with self._guard:
             if self._file.lines.replaced():
                 self._version += 1
@@ -73,7 +86,19 @@ class RecordIndex(Generic[SummaryT, RecordT]):
                 known = self._latest.get(summary.key)
                 if known is None or summary.complete or not known.complete:
                     self._latest[summary.key] = summary
+                if deadline is not None and self._file.lines.offset >= checked + _CHECKED_BYTES:
+                    checked = self._file.lines.offset
+                    if self._clock() > deadline:
+                        break
         return self
+
+    def progress(self) -> float:
+        """The share of the file that was read, from 0 to 1."""
+        try:
+            size = self.path.stat().st_size
+        except OSError:
+            return 1.0
+        return min(1.0, self._file.lines.offset / size) if size else 1.0
 
     def current(self) -> list[SummaryT]:
         """One record per key: the last complete one, else the last, in problem order."""
@@ -114,12 +139,16 @@ class RecordIndex(Generic[SummaryT, RecordT]):
             raise NotFoundError(f"Line {summary.line} of {self.path} cannot be read", why=str(error)) from None
 
     def record_of_line(self, number: str) -> tuple[SummaryT, RecordT]:
-        """The record of a line whose number is part of an address.
+        """The record of a line whose number is part of an address; the file is read up to it if it was not yet.
 
         Raises:
             NotFoundError: there is none, or it cannot be read.
         """
         line = int(number) if number.isascii() and number.isdigit() and len(number) <= _MAX_DIGITS else 0
+        before = -1.0
+        while line and line not in self._by_line and self.progress() > before:
+            before = self.progress()
+            self.update(1.0)
         summary = self._by_line.get(line)
         if summary is None:
             raise NotFoundError(
@@ -132,12 +161,14 @@ class RecordIndex(Generic[SummaryT, RecordT]):
             changed = self.path.stat().st_mtime
         except OSError:
             return False
-        return time.time() - changed > _SETTLED_S and writer_of(self.path) is None
+        return self._now() - changed > _SETTLED_S and writer_of(self.path) is None
 
 
-def rollout_index(path: Path, tau: float = 0.05) -> RecordIndex[GroupSummary, RolloutGroup]:
+def rollout_index(
+    path: Path, tau: float = 0.05, **clocks: Callable[[], float]
+) -> RecordIndex[GroupSummary, RolloutGroup]:
     """The groups of a generator's file, by problem and epoch; ``tau`` is for groups without stored statistics."""
-    return RecordIndex(path, RolloutGroup, lambda line: summarise_group(line).with_tau(tau))
+    return RecordIndex(path, RolloutGroup, lambda line: summarise_group(line).with_tau(tau), **clocks)
 
 
 def fusion_index(path: Path) -> RecordIndex[FusionSummary, Fusion]:

@@ -158,13 +158,14 @@ class Store:
         return self._indexes[run.path]
 
     def stamp(self) -> tuple[object, ...]:
-        """A value that changes whenever any of the files does."""
+        """A value that changes whenever any of the files does, or an index has read more of its file."""
         runs = self.runs
         files = [*(run.path for run in runs), *(run.manifest for run in runs)]
         files += [evaluation.path for evaluation in self.evaluations]
         writers = (run.is_written() for run in runs)
         libraries = [library.stamp() for library in self.libraries]
-        return (*map(file_stamp, files), *libraries, *writers)
+        progress = [index.progress() for index in list(self._indexes.values())]
+        return (*map(file_stamp, files), *libraries, *progress, *writers)
 
     def _scan(self) -> None:
         if time.monotonic() < self._next_scan:

@@ -35,7 +35,7 @@ def _group_finder(store: Store, request: Request, runs: list[Run]) -> Callable[[
     """A function from the place of a group to its run and line; None where it is in no file, or has no page."""
     groups: dict[tuple[str, int], list[tuple[str, int, float | None]]] = {}
     for run in runs:
-        for group in store.index(run).update().all():
+        for group in store.index(run).update(request.budget_s).all():
             if request.has_group(run, group.line):
                 groups.setdefault((group.problem_id, group.epoch), []).append((run.id, group.line, group.mean))
 

@@ -18,10 +18,10 @@ _MAX_LISTED = 2000
 def build(store: Store, request: Request) -> View:
     """The fusions of a critic's run."""
     run = store.run(request.params["run"], "critic")
-    index = store.index(run).update()
+    index = store.index(run).update(request.budget_s)
     generators = {other.name: other for other in store.beside(run, "generator")}
     for generator in generators.values():
-        store.index(generator).update()
+        store.index(generator).update(request.budget_s)
     rows = index.current()
     added = [row.added for row in rows if row.added is not None]
     return {
@@ -33,6 +33,7 @@ def build(store: Store, request: Request) -> View:
         "structural": sum(row.merged == "structural" for row in rows),
         "used": fusion_figures(index),
         "broken": len(index.broken),
+        "progress": index.progress(),
     }
 
 

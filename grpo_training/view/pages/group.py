@@ -194,7 +194,7 @@ def fusion_view(fusion: Fusion, folder: Path) -> View:
 def _fusions_of(store: Store, request: Request, run: Run, group: RolloutGroup) -> Iterator[View]:
     """The critic's fusions of a group of a run."""
     for critic in store.beside(run, "critic"):
-        index = store.index(critic).update()
+        index = store.index(critic).update(request.budget_s)
         summary = index.latest((group.problem_id, group.epoch, run.name))
         if summary is not None:
             yield fusion_view(index.record(summary), run.folder)
@@ -203,7 +203,7 @@ def _fusions_of(store: Store, request: Request, run: Run, group: RolloutGroup) -
 def build(store: Store, request: Request) -> View:
     """The group of a line of a run's file."""
     run = store.run(request.params["run"], "generator")
-    index = store.index(run).update()
+    index = store.index(run).update(request.budget_s)
     summary, group = index.record_of_line(request.params["line"])
     library = store.library_of(run)
     page = group_page(group, run.folder)

@@ -17,7 +17,7 @@ _MAX_ID = 200
 def build(store: Store, request: Request) -> dict[str, Any]:
     """The table by columns, in the order of the file. Problems are listed once, and columns refer to their index."""
     run = store.run(request.params["run"], "generator")
-    index = store.index(run).update()
+    index = store.index(run).update(request.budget_s)
     groups = index.all()
     problems: dict[tuple[str, str], int] = {}
     names = list(dict.fromkeys(name for group in groups for name in group.components))

@@ -34,7 +34,7 @@ from grpo_training.view.web.page import CHART_SCRIPTS, CHART_STYLES, Page, Reque
 def build(store: Store, request: Request) -> dict[str, Any]:
     """The figures and charts of a run."""
     run = store.run(request.params["run"], "generator")
-    index = store.index(run).update()
+    index = store.index(run).update(request.budget_s)
     groups = index.current()
     return {
         "run": run,

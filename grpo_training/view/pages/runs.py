@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from itertools import groupby
 from typing import Any
 
@@ -14,6 +15,11 @@ from grpo_training.view.web.page import Page, Request
 def build(store: Store, request: Request) -> dict[str, Any]:
     """The runs by folder, with their state and figures."""
     runs = store.runs
+    deadline = None if request.budget_s is None else time.monotonic() + request.budget_s
+    for run in runs:
+        budget_s = None if deadline is None else max(0.0, deadline - time.monotonic())
+        if run.kind != "training":
+            store.index(run).update(budget_s)
     rows = [_row(store, run) for run in runs]
     summaries = [(library, library.summary()) for library in store.libraries]
     return {
@@ -35,11 +41,13 @@ def _row(store: Store, run: Run) -> dict[str, Any]:
         "dataset": str(run.configuration().get("dataset") or ""),
         "figures": None,
         "fusions": None,
+        "progress": 1.0,
         "last": "",
     }
     if run.kind == "training":
         return row
-    index = store.index(run).update()
+    index = store.index(run)
+    row["progress"] = index.progress()
     if run.kind == "critic":
         return row | {"fusions": fusion_figures(index)}
     groups = index.all()

@@ -24,11 +24,13 @@ class Request:
     Args:
         params: the variable parts of the path.
         live: whether a server renders the page, so that it may change.
+        budget_s: how long reading files may take; None reads everything.
         groups: the groups that have a page, by run id, as line numbers; None: all of them.
     """
 
     params: Params = field(default_factory=dict)
     live: bool = True
+    budget_s: float | None = None
     groups: Mapping[str, frozenset[int]] | None = None
 
     def has_group(self, run: Run, line: int) -> bool:

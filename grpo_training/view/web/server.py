@@ -37,6 +37,9 @@ _HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "x-frame-options": "DENY",
 }
+_READING_S = 0.3
+"""How long a request may read files; the page says how far it is, and asks again."""
+
 _COMPRESSED = Middleware(GZipMiddleware, minimum_size=4096, compresslevel=1)
 _HOSTS = ["localhost", "127.0.0.1"]
 """A page of another site whose name was pointed at this machine (DNS rebinding) sees nothing."""
@@ -53,7 +56,7 @@ def application(store: Store) -> Starlette:
         def answer(request: HTTPRequest) -> Response:
             if request.headers.get("if-none-match") == tag():
                 return Response(status_code=304, headers={"etag": tag()})
-            wanted = Request(request.path_params)
+            wanted = Request(request.path_params, budget_s=_READING_S)
             html = render(page, page.build(store, wanted), wanted)
             return HTMLResponse(html, headers={"etag": tag(), "cache-control": "no-cache"})
 

@@ -1,5 +1,4 @@
 import json
-import os
 
 import pytest
 
@@ -11,8 +10,10 @@ from tests.conftest import shared_file
 from tests.support.viewer_runs import append, group, write
 
 
-def indexed(path):
-    return rollout_index(path).update()
+def indexed(path, **arguments):
+    index = rollout_index(path, **arguments)
+    index.update()
+    return index
 
 
 def test_the_summary_of_a_group(tmp_path):
@@ -66,8 +67,7 @@ def test_a_line_that_is_being_written_is_read_when_it_is_complete(tmp_path):
 def test_a_last_line_that_stays_cut_off_is_reported(tmp_path):
     path = write(tmp_path / "a_rollouts.jsonl", [group("p1", [0.1, 0.9])])
     path.write_bytes(path.read_bytes() + b'{"problem_id": "p2", "rol')
-    os.utime(path, (0, path.stat().st_mtime - 60))
-    index = indexed(path)
+    index = indexed(path, now=lambda: path.stat().st_mtime + 60)
     assert [(one.number, one.reason) for one in index.broken] == [(2, "the last line is cut off")]
 
 
@@ -79,6 +79,18 @@ def test_a_replaced_file_is_read_from_its_start(tmp_path):
     assert [one.problem_id for one in index.all()] == ["p3"]
     with pytest.raises(NotFoundError):
         index.record_of_line("2")
+
+
+def test_a_budget_stops_after_a_line_and_the_next_call_goes_on(tmp_path):
+    groups = [group(f"p{number}", [0.1, 0.9]) for number in range(5)]
+    long = [stored.model_copy(update={"problem_text": "x" * 300_000}) for stored in groups]
+    path = write(tmp_path / "a_rollouts.jsonl", long)
+    index = rollout_index(path, clock=iter(range(100)).__next__)
+    index.update(budget_s=1.5)
+    assert len(index.all()) == 2
+    assert index.progress() == pytest.approx(0.4, abs=0.01)
+    index.update()
+    assert (len(index.all()), index.progress()) == (5, 1.0)
 
 
 def test_a_later_complete_group_replaces_an_earlier_one(tmp_path):

@@ -68,19 +68,22 @@ def test_the_index_follows_the_file_and_later_fusions_replace_earlier_ones(tmp_p
     assert [(row.line, row.problem_id, row.complete) for row in index.current()] == [(3, "p", True), (4, "q", True)]
     assert index.current()[0].added == pytest.approx(0.1)
     assert index.record(index.current()[1]).problem_id == "q"
+    assert index.progress() == 1.0
     path.write_text("")
     index.update()
     assert index.current() == []
 
 
-def test_the_fusion_of_a_line_is_found(tmp_path):
+def test_a_fusion_far_into_a_file_that_is_not_read_yet_is_found(tmp_path):
     path = tmp_path / "critic_results.jsonl"
     path.write_text("".join(fusion(problem_id=f"p{number}").model_dump_json() + "\n" for number in range(300)))
-    index = fusion_index(path).update()
+    index = fusion_index(path)
+    index.update(0.0)
+    assert index.progress() < 1
     summary, record = index.record_of_line("300")
     assert summary.problem_id == record.problem_id == "p299"
     with pytest.raises(NotFoundError):
         index.record_of_line("301")
     path.write_bytes(path.read_bytes() + b'{"problem_id": "incomp')
     with pytest.raises(NotFoundError):
-        fusion_index(path).update().record_of_line("302")
+        fusion_index(path).record_of_line("302")

@@ -133,7 +133,7 @@ def steps(folder: Path) -> dict[str, Callable[[], Figures]]:
     def resumed(role: str, arguments: Sequence[str]) -> Figures:
         path = cache / f"{role}_run.json"
         manifest = json.loads(path.read_text())
-        del manifest["completion"]  # by which a complete run is recognised without reading it
+        del manifest["stamp"]  # by which a complete run is recognised without reading it
         path.write_text(json.dumps(manifest))
         return command(*arguments)
 

@@ -35,6 +35,7 @@ from engine.statistics.groups import group_stats
 from engine.storage.append_log import replace_file
 from engine.storage.rollout_store import BrokenLine, RolloutStore
 from engine.storage.stored_records import StoredGroups
+from engine.storage.summaries import problem_hash
 from engine.tasks.registry import task_named
 from grpo_training.agents.chat import ReadReply
 from grpo_training.agents.generator import GeneratorAgent, generator_messages, prompt_hash
@@ -50,6 +51,7 @@ from grpo_training.learning.scored_groups import (
     check_same_problem,
     rollout_from,
     scored_rollouts,
+    stored_figures,
     total_of,
 )
 from grpo_training.learning.scoring import Scorer
@@ -174,11 +176,21 @@ class Generator(Learner):
     def steps(self) -> Iterator[Step]:
         """The problems in order, each with its group if that is stored."""
         for step in self._steps:
-            group = self._done.get((step.problem.id, step.epoch))
-            if group is not None:
-                check_same_problem(step.problem, group.problem_text, group.ground_truth, str(self.store.path))
-                step = replace(step, stored=scored_rollouts(group, self.settings.tau, new_records=()))
+            summary = self._done.summary((step.problem.id, step.epoch))
+            if summary is not None:
+                if summary.problem != problem_hash(step.problem.text, step.problem.answer):
+                    self._read(step)  # raises what the difference is
+                figures = stored_figures(summary, self.settings.tau) or self._read(step)
+                step = replace(step, stored=figures, read=partial(self._read, step))
             yield step
+
+    def _read(self, step: Step) -> ScoredGroup | None:
+        """The stored group of a step; None if it cannot be read."""
+        group = self._done.get((step.problem.id, step.epoch))
+        if group is None:
+            return None
+        check_same_problem(step.problem, group.problem_text, group.ground_truth, str(self.store.path))
+        return scored_rollouts(group, self.settings.tau, new_records=())
 
     async def ask(self, step: Step, drawn: DrawnExperiences) -> list[Answer[ReadReply[Candidate]]] | Fault:
         """The answer of each rollout: each of the two prompts is asked for its share of them."""

@@ -37,6 +37,7 @@ class Learner(ABC):
         scorer: scores answers; set by :meth:`open`.
         kinds: of the problems, by which experiences on trial are measured; None: all problems count alike.
         tasks: those of its problems; None if they are not known yet.
+        may_grow: whether its window grows while the first problem in it is late; one that was given does not.
     """
 
     role: str
@@ -48,6 +49,7 @@ class Learner(ABC):
     scorer: Scorer
     kinds: ProblemKinds | None = None
     tasks: Sequence[Task] | None = None
+    may_grow: bool = False
 
     @property
     @abstractmethod

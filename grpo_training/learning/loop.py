@@ -2,13 +2,15 @@
 
 Problems overlap within a window: a group is stored as soon as it is scored, and the library changes in problem order.
 The prompts of problem k have the experiences of the problems up to k - W, whatever ended first, so that equal runs have
-equal libraries.
+equal libraries. If one problem takes much longer than usual, later ones do not wait for it: they are asked with the
+library as it is then, which the manifest notes, so that a run that is continued asks with the same prompts.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+import statistics
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
@@ -28,6 +30,7 @@ from grpo_training.cli.progress import Progress
 from grpo_training.learning.analysis import ExperienceExtractor, refusal_text, saved_text
 from grpo_training.learning.learner import Learner
 from grpo_training.learning.scored_groups import ScoredGroup, Step
+from grpo_training.runs.run import RunManifest
 from grpo_training.runs.window import in_window
 
 P = ParamSpec("P")
@@ -35,6 +38,11 @@ ReturnT = TypeVar("ReturnT")
 
 _MOST_REFUSED_FIRST = 8
 """A run stops after so many problems that the endpoint refuses, if it has answered none."""
+_LATE = 3
+"""A problem is late after so many times the median time of those before it ..."""
+_EARLIEST_LATE_S = 2.0  # ... and not before this, as short times vary
+_RECENT = 64
+"""Problems whose times are compared."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +63,9 @@ class LearningLoop:
         learner: chooses experiences, asks, and makes groups; None: all groups are stored.
         store: the cache, where groups are stored.
         analysis: asks the analyst, and changes the library.
+        manifest: keeps which steps were asked early.
         progress: displays the run.
+        may_grow: whether steps beyond the window are asked while its first one is late.
 
     Attributes:
         open: the problems that are open, each with the reason.
@@ -67,13 +77,18 @@ class LearningLoop:
     learner: Learner | None
     store: RolloutStore
     analysis: ExperienceExtractor
+    manifest: RunManifest
     progress: Progress
+    may_grow: bool = False
     open: list[str] = field(default_factory=list)
     totals: Counter[str] = field(default_factory=Counter)
     not_asked: Counter[str] = field(default_factory=Counter)
     watch: DeadRewardWatch = field(default_factory=DeadRewardWatch)
     _states: list[LibraryState] = field(default_factory=list)
     """The library after 0, 1, 2 ... steps."""
+    _took_s: deque[float] = field(default_factory=lambda: deque(maxlen=_RECENT))
+    _begun: int = -1
+    """The number of the last step that was begun."""
     _is_halted: bool = False
 
     async def run(self, steps: Iterable[Step]) -> None:
@@ -90,7 +105,7 @@ class LearningLoop:
         ticks = asyncio.ensure_future(self._tick())
         try:
             numbered = takewhile(lambda _: not self._is_halted, enumerate(steps))
-            async with aclosing(in_window(numbered, self.window, self._work)) as in_order:
+            async with aclosing(in_window(numbered, self.window, self._work, patience=self._patience_s)) as in_order:
                 async for (_, step), worked in in_order:
                     if not self._is_halted:  # after it, those in flight are stored, as their requests are paid for
                         await self._learn(step, worked)
@@ -106,12 +121,19 @@ class LearningLoop:
             )
 
     async def _work(self, numbered: tuple[int, Step]) -> _Worked:
-        """What is done for a step while others are worked on too."""
+        """What is done for a step while others are worked on too, and how long it takes."""
         place, step = numbered
+        self._begun, began = step.number, asyncio.get_running_loop().time()
+        worked = await self._worked(place, step)
+        if worked.group is not None and worked.fault is None and not worked.group.is_kept:
+            self._took_s.append(asyncio.get_running_loop().time() - began)
+        return worked
+
+    async def _worked(self, place: int, step: Step) -> _Worked:
         recorded = self.analysis.recorded(step)  # refuses a changed problem before anything is paid for
-        state = self._states[max(0, place + 1 - self.window)]
+        state = self._library_for(place, step)
         self.progress.begun(step.number, step.problem.id)
-        group = step.stored
+        group = step.stored if recorded is not None or step.read is None else step.read()
         if group is None:
             made = await self._make(step, state)
             if isinstance(made, Fault):
@@ -132,6 +154,30 @@ class LearningLoop:
         if proposal.outcome is Outcome.INFRA_FAULT:
             return _Worked(group, fault=proposal.fault or Fault(kind="analyst_unreachable"))
         return _Worked(group, proposal=proposal)
+
+    def _library_for(self, place: int, step: Step) -> LibraryState:
+        """The state of the library for the prompts of a step: that of W steps before.
+
+        A step that is begun beyond the window has the newest state. It is noted before anything is asked, as a resumed
+        run has to ask with the same prompts.
+        """
+        wanted, noted = max(0, place + 1 - self.window), self.manifest.asked_early.get(step.number)
+        if noted is not None:
+            wanted = min(wanted, noted)
+        elif wanted >= len(self._states):
+            wanted = len(self._states) - 1
+            if self.analysis.learns:
+                self.manifest.note_early(step.number, wanted)
+        return self._states[wanted]
+
+    def _patience_s(self) -> float | None:
+        """The seconds after which the first step of the window is late; None: it is waited for.
+
+        So it is until the steps have begun that an earlier start has asked early, as they need the states of that time.
+        """
+        if not self.may_grow or not self._took_s or self._begun < max(self.manifest.asked_early, default=-1):
+            return None
+        return max(_EARLIEST_LATE_S, _LATE * statistics.median(self._took_s))
 
     async def _make(self, step: Step, state: LibraryState) -> ScoredGroup | Fault:
         """The group of a step: experiences by lot, the replies to its two prompts, and their scores."""
@@ -160,8 +206,8 @@ class LearningLoop:
             self._states.append(self._states[-1])
             self.progress.ended(step.number, step.problem.id, is_new=False)
             return
-        is_new = self.analysis.recorded(step) is None
-        recorded = await _to_the_end(self.analysis.record, step, group, worked.proposal)
+        known = self.analysis.recorded(step)
+        recorded = known or await _to_the_end(self.analysis.record, step, group, worked.proposal)
         self._states.append(recorded.state)
         self.progress.ended(
             step.number,
@@ -169,7 +215,7 @@ class LearningLoop:
             saved=[saved_text(operation) for operation in recorded.applied],
             refused=[refusal_text(refusal) for refusal in recorded.refused],
             why_none=_why_none(worked.proposal, recorded),
-            is_new=is_new,
+            is_new=known is None,
         )
 
     async def _tick(self) -> None:

@@ -63,6 +63,7 @@ def prepared(
         ScaffoldError: bad input, or an endpoint that is not configured.
     """
     check_endpoint(settings, role)
+    may_grow = settings.window is None
     store = RolloutStore(results_file(settings.cache_dir, role))
     manifest = manifest_file(settings.cache_dir, role)
     run = Run(manifest, [store.path], lock=store, experiences=settings.experiences_dir)
@@ -71,6 +72,7 @@ def prepared(
     if settings.window is None and stored is not None:
         settings = settings.model_copy(update={"window": stored.window})
     learner = make_learner(store, run, settings)
+    learner.may_grow = may_grow
     run.check(settings, task_facts(settings.task))
     return learner
 
@@ -175,7 +177,8 @@ async def learn(
                     learns=learns,
                 )
                 at_once = max(window, steps) if in_batches and not learns else window
-                loop = LearningLoop(at_once, learner, learner.store, analysis, progress)
+                may_grow = learner.may_grow and not in_batches
+                loop = LearningLoop(at_once, learner, learner.store, analysis, manifest, progress, may_grow)
                 await _run_loop(loop, learner, [*analysis.notes(), *skipped])
                 after = list(await learner.after(client, manager, library))
         has_learned = learns and bool(library.state.experiences)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -23,6 +23,7 @@ from engine.records import (
 )
 from engine.reward_evaluator import Baseline, Scored
 from engine.statistics.groups import group_stats
+from engine.storage.summaries import GroupSummary
 from engine.task import Task
 from grpo_training.agents.analyst import Attempt
 from grpo_training.agents.chat import ReadReply
@@ -70,6 +71,7 @@ class Step:
         problem: the problem.
         epoch: the pass over the problems.
         stored: its group, if earlier starts have completed it.
+        read: reads the group where ``stored`` has its figures only; None if it cannot be read.
         inputs: of the critic: each generator's group.
         fusions: of the critic: the fusions that are stored, by generator.
     """
@@ -78,6 +80,7 @@ class Step:
     problem: Problem
     epoch: int = 0
     stored: ScoredGroup | None = None
+    read: Callable[[], ScoredGroup | None] | None = None
     inputs: Mapping[str, RolloutGroup] = field(default_factory=dict)
     fusions: Mapping[str, Fusion] = field(default_factory=dict)
 
@@ -233,6 +236,32 @@ def scored_rollouts(group: RolloutGroup, tau: float, new_records: Sequence[Rollo
     rollouts = group.rollouts
     stats = group.stats or group_stats([total_of(rollout) for rollout in rollouts], tau)
     return scored_group(rollouts, stats, new_records, group_trial(rollouts, rollout_scores(rollouts)))
+
+
+def stored_figures(group: GroupSummary, tau: float) -> ScoredGroup | None:
+    """What is shown and counted of a stored group, without reading it; None if it has no rewards."""
+    if group.mean is None or group.sigma is None:
+        return None
+    is_triggered = group.with_tau(tau).triggered
+    executed = [True] * group.executed_right + [False] * (group.executed - group.executed_right)
+    counts = {
+        "groups": 1,
+        "with experiences": int(bool(group.experiences)),
+        "members": group.rollouts,
+        "re-asked": group.re_asked,
+        "repaired": group.repaired,
+        "with log-probs": group.with_logprobs,
+    }
+    return ScoredGroup(
+        new_records=(),
+        attempts=[],
+        shown=GroupLine(group.mean, group.sigma, is_triggered, group.right, group.rollouts, executed),
+        counts=counts,
+        components={name: spread.as_values() for name, spread in group.components.items()},
+        stats=GroupStats(mean=group.mean, std=group.sigma, advantages=[], triggered=is_triggered),
+        experience_ids=[],
+        is_kept=True,
+    )
 
 
 def _has_logprobs(completion: Completion | None) -> bool:

@@ -49,7 +49,7 @@ def run_extractor(settings: ExtractorSettings) -> int:
 
 
 async def _extract(settings: ExtractorSettings, run: Run, groups: RecordedGroups, manager: ApiManager) -> int:
-    role = settings.role
+    role, may_grow = settings.role, settings.window is None
     analyst_role = manager.role_of(ANALYST_ROLE, role)
     facts = {"analyst": manager.endpoint(analyst_role).model}
     check_budget(settings, manager, analyst_role)
@@ -68,7 +68,7 @@ async def _extract(settings: ExtractorSettings, run: Run, groups: RecordedGroups
             progress = Progress(role, len(groups), lambda: client.counters, verbose=settings.verbose)
             client.report_trouble_to(progress.note)
             store = RolloutStore(results_file(settings.cache_dir, role))  # nothing is added
-            loop = LearningLoop(window, None, store, analysis, progress)
+            loop = LearningLoop(window, None, store, analysis, manifest, progress, may_grow)
             try:
                 with progress:
                     await loop.run(groups.steps())

@@ -52,6 +52,7 @@ class RunManifest(BaseModel):
         finished: whether an earlier start completed the run.
         configuration: ``settings`` (fields that change the results) and ``facts`` (what else does), as JSON values.
         experiences: folder of the libraries of the run; empty if they are beside the folder of the manifest.
+        asked_early: number of a step that was asked beyond the window -> how many steps the library of its prompts had.
         stamp, report: what :meth:`finish` was given.
     """
 
@@ -60,6 +61,7 @@ class RunManifest(BaseModel):
     finished: bool
     configuration: dict[str, dict[str, Any]]
     experiences: str = ""
+    asked_early: dict[int, int] = {}
     stamp: str = ""
     report: dict[str, Any] | None = None
 
@@ -95,6 +97,11 @@ class RunManifest(BaseModel):
     def report_of(self, stamp: str) -> dict[str, Any] | None:
         """The report of a complete run; None if it has none, or what it was made of has changed since."""
         return self.report if self.finished and self.stamp == stamp else None
+
+    def note_early(self, step: int, steps_before: int) -> None:
+        """Record durably that a step of this unfinished run is asked with the library after ``steps_before`` steps."""
+        self.asked_early[step] = steps_before
+        self.save_unfinished()
 
     def save_unfinished(self) -> None:
         """Write the file as that of a run that goes on, whatever an earlier start has completed."""

@@ -14,6 +14,10 @@ _SMALLEST, _SHARE = 2, 8
 """The least window, and the part of the steps that it is: an eighth."""
 _PER_SLOT = 4
 """Problems of the window per slot, so that a slow reply or the analyst of one problem leaves no slot unused."""
+_BEYOND, _AT_LEAST = 2, 20
+"""After a late first step, steps are begun up to so many windows from it, or so many steps if that is more. They have
+the library of then, so on a slow server, where some step is always late, more of them would leave most prompts without
+what was learned."""
 _WITHOUT_LEARNING = 64
 """W of a run that learns nothing: its prompts do not depend on W, so only the endpoint limits what is in flight."""
 
@@ -41,7 +45,11 @@ def default_window(slots: int | None, steps: int | None, *, learns: bool = True)
 
 
 async def in_window(
-    steps: Iterable[StepT], window: int, work: Callable[[StepT], Awaitable[ResultT]]
+    steps: Iterable[StepT],
+    window: int,
+    work: Callable[[StepT], Awaitable[ResultT]],
+    *,
+    patience: Callable[[], float | None] = lambda: None,
 ) -> AsyncGenerator[tuple[StepT, ResultT], None]:
     """Work on up to ``window`` steps at once, and yield each with its result, in order.
 
@@ -53,32 +61,45 @@ async def in_window(
         steps: the steps in order; each is taken when it begins.
         window: the maximum number of steps in flight.
         work: called concurrently.
+        patience: the seconds after which the first step in flight is late; None: it never is. While it is late, further
+            steps begin beyond the window, as long as less than ``window`` others are worked on.
 
     Raises:
         the first exception of any step, at once, after cancelling the others. An iteration that is closed before its
         end (use ``contextlib.aclosing``) cancels them too.
     """
-    arriving = iter(steps)
-    running: deque[tuple[StepT, asyncio.Future[ResultT]]] = deque()
+    arriving, clock = iter(steps), asyncio.get_running_loop().time
+    running: deque[tuple[StepT, asyncio.Future[ResultT], float]] = deque()
+
+    def begin(most: int) -> bool:
+        before = len(running)
+        running.extend((step, asyncio.ensure_future(work(step)), clock()) for step in islice(arriving, max(0, most)))
+        return len(running) > before
+
     try:
         while True:
-            for step in islice(arriving, window - len(running)):
-                running.append((step, asyncio.ensure_future(work(step))))
+            begin(window - len(running))
             if not running:
                 return
-            step, first = running[0]
+            step, first, began = running[0]
             while True:
-                for _, task in running:
+                for _, task, _ in running:
                     if task.done():
                         task.result()  # raises what it has failed with
                 if first.done():
                     break
                 # Those that are done wait behind a slow one; waiting for them as well would return at once.
-                pending = [task for _, task in running if not task.done()]
-                await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+                pending = [task for _, task, _ in running if not task.done()]
+                limit = patience() if len(running) < max(_BEYOND * window, _AT_LEAST) else None
+                late_in = None if limit is None else began + limit - clock()
+                if late_in is not None and late_in <= 0:
+                    if len(pending) <= window and begin(1):
+                        continue
+                    late_in = None  # until one of the others is done
+                await asyncio.wait(pending, timeout=late_in, return_when=asyncio.FIRST_COMPLETED)
             running.popleft()
             yield step, first.result()
     finally:
-        for _, task in running:
+        for _, task, _ in running:
             task.cancel()
-        await asyncio.gather(*(task for _, task in running), return_exceptions=True)
+        await asyncio.gather(*(task for _, task, _ in running), return_exceptions=True)

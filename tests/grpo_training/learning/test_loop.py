@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import io
 import random
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -19,6 +20,7 @@ from grpo_training.learning.experience_choice import DrawnExperiences
 from grpo_training.learning.loop import LearningLoop
 from grpo_training.learning.run import loop_rows
 from grpo_training.learning.scored_groups import ScoredGroup, Step
+from grpo_training.runs.run import RunManifest, load_manifest
 
 STEPS = [Step(number, Problem(id=f"p{number}", text="?", answer="1")) for number in range(12)]
 
@@ -86,9 +88,11 @@ def group(step, *totals):
     return ScoredGroup([step.number], [], MADE, {"groups": 1}, {}, stats, [], is_kept=False)
 
 
-def loop_of(learner, window):
+def loop_of(learner, window, folder=Path("nowhere"), **options):
     quiet = Progress("generator_1", len(STEPS), None, stream=io.StringIO())
-    return LearningLoop(window, learner, learner, OneExperiencePerStep(), quiet)
+    path = folder / "run.json"
+    manifest = load_manifest(path) or RunManifest(path=path, run="r", finished=False, configuration={})
+    return LearningLoop(window, learner, learner, OneExperiencePerStep(), manifest, quiet, **options)
 
 
 @pytest.mark.parametrize("window", [1, 4, 20])
@@ -170,3 +174,92 @@ async def test_why_the_analyst_is_not_asked_is_said_once_and_then_counted():
     assert [row.value for row in loop_rows(loop) if row.name == "analyst not asked"] == [
         f"for {len(STEPS) - 2} groups: the library is full"
     ]
+
+
+class OneIsSlow(SlowLearner):
+    """The group of one step is not answered before ``may_end``."""
+
+    def __init__(self, slow):
+        super().__init__(1)
+        self.slow, self.may_end = slow, asyncio.Event()
+
+    async def ask(self, step, drawn):
+        if step.number == self.slow:
+            await self.may_end.wait()
+        return await super().ask(step, drawn)
+
+
+TWENTY = [Step(number, Problem(id=f"p{number}", text="?", answer="1")) for number in range(20)]
+
+
+async def until(condition):
+    async with asyncio.timeout(20):
+        while not condition():  # noqa: ASYNC110 - nothing tells of it
+            await asyncio.sleep(0.005)
+
+
+@pytest.mark.parametrize("slow", [0, 1, 7, 18])
+async def test_all_other_groups_are_stored_while_one_is_late_and_a_resumed_run_asks_with_the_same_libraries(
+    tmp_path, monkeypatch, slow
+):
+    monkeypatch.setattr("grpo_training.learning.loop._EARLIEST_LATE_S", 0.1)
+    learner = OneIsSlow(slow)
+    loop = loop_of(learner, 2, tmp_path, may_grow=True)
+    run = asyncio.create_task(loop.run(TWENTY))
+    await until(lambda: len(learner.kept) == 19)
+    assert loop.analysis.ids == [f"G1-{number}" for number in range(slow)]
+    early = load_manifest(tmp_path / "run.json")
+    asked = {} if early is None else early.asked_early
+    assert asked == dict.fromkeys(range(slow + 2, 20), slow)
+    run.cancel()  # as after kill -9: the groups and the manifest are on disk, the slow step and later ones are open
+    with pytest.raises(asyncio.CancelledError):
+        await run
+
+    resumed = OneIsSlow(slow)
+    resumed.may_end.set()
+    again = loop_of(resumed, 2, tmp_path, may_grow=True)
+    states = []
+    propose = again.analysis.propose
+
+    async def watched(step, group, state):
+        states.append((step.number, [experience.id for experience in state.experiences]))
+        return await propose(step, group, state)
+
+    again.analysis.propose = watched
+    steps = []
+    for step in TWENTY:
+        stored = dataclasses.replace(group(step, 0.0, 1.0), new_records=(), is_kept=True)
+        steps.append(dataclasses.replace(step, stored=stored) if step.number in learner.kept else step)
+    await again.run(steps)
+    assert resumed.shown == {slow: learner.shown[slow]}  # nothing else is asked again
+    assert dict(states) == {number: learner.shown[number] for number in learner.kept}
+    assert again.analysis.ids == [f"G1-{number}" for number in range(20)]
+
+
+async def test_a_window_that_was_given_holds_however_late_its_first_step_is(tmp_path, monkeypatch):
+    monkeypatch.setattr("grpo_training.learning.loop._EARLIEST_LATE_S", 0.0)
+    learner = OneIsSlow(4)
+    run = asyncio.create_task(loop_of(learner, 3, tmp_path).run(TWENTY))
+    await until(lambda: len(learner.kept) == 6)
+    await asyncio.sleep(0.2)
+    assert sorted(learner.kept) == [0, 1, 2, 3, 5, 6]
+    learner.may_end.set()
+    await run
+    assert learner.shown == {k: [f"G1-{n}" for n in range(max(0, k - 2))] for k in range(20)}
+    assert not (tmp_path / "run.json").exists()
+
+
+async def test_a_stored_group_is_read_whole_only_if_the_library_has_not_recorded_its_step():
+    learner = SlowLearner(1)
+    loop = loop_of(learner, 4)
+    record, read = loop.analysis.record, []
+    loop.analysis.recorded = lambda step: record(step, None, None) if step.number < 5 else None
+    figures = dataclasses.replace(group(STEPS[0], 0.5), new_records=(), is_kept=True)
+
+    def step_with_figures(step):
+        whole = lambda: read.append(step.number) or figures  # noqa: E731
+        return dataclasses.replace(step, stored=figures, read=whole)
+
+    await loop.run(map(step_with_figures, STEPS))
+    assert sorted(read) == list(range(5, len(STEPS)))
+    assert learner.shown == {}

@@ -186,3 +186,48 @@ async def test_an_iteration_that_is_left_cancels_what_is_in_flight():
             assert k == 0
             break
     assert sorted(cancelled) == [1, 2, 3]
+
+
+async def test_steps_start_beyond_the_window_while_its_first_one_is_late_and_not_without_end():
+    gate, started, committed = asyncio.Event(), [], []
+
+    async def work(k):
+        started.append(k)
+        if k == 3:
+            await gate.wait()
+
+    async def run_all():
+        async with aclosing(in_window(range(100), 2, work, patience=lambda: 0.05)) as in_order:
+            async for k, _ in in_order:
+                committed.append(k)
+
+    running = asyncio.ensure_future(run_all())
+    await asyncio.sleep(0.02)
+    assert started == [0, 1, 2, 3, 4]
+    while len(started) < 23:  # noqa: ASYNC110 - nothing tells of it
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(0.1)
+    assert len(started) == 3 + 20
+    gate.set()
+    await running
+    assert committed == list(range(100))
+
+
+async def test_as_many_steps_as_the_window_holds_are_worked_on_beside_a_late_one():
+    gate, started, committed = asyncio.Event(), [], []
+
+    async def work(k):
+        started.append(k)
+        await gate.wait()
+
+    async def run_all():
+        async with aclosing(in_window(range(20), 4, work, patience=lambda: 0.01)) as in_order:
+            async for k, _ in in_order:
+                committed.append(k)
+
+    running = asyncio.ensure_future(run_all())
+    await asyncio.sleep(0.1)
+    assert len(started) == 5
+    gate.set()
+    await running
+    assert committed == list(range(20))

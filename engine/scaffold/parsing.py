@@ -131,10 +131,20 @@ def _best_object(text: str, repairs: RepairLog) -> FoundObject | Fault:
     return Fault(kind="no_json", message="the text holds no JSON object")
 
 
+def _unwrapped(value: Any, repairs: RepairLog) -> Any:
+    """The scaffold inside of an object that only wraps it."""
+    if isinstance(value, dict) and "causal_graph" not in value:
+        for inner in value.values():
+            if isinstance(inner, dict) and "causal_graph" in inner:
+                repairs.note("unwrapped")
+                return {"final_answer": value.get("final_answer"), **inner}
+    return value
+
+
 def _from_plain(value: Any, repairs: RepairLog) -> ParsedScaffold:
     answer: str | None = None
     try:
-        content = plain(value, repairs, MAX_PARTS)
+        content = _unwrapped(plain(value, repairs, MAX_PARTS), repairs)
         if not isinstance(content, dict):
             raise _SchemaError(f"a {type(value).__name__} and no object")
         answer = _answer(content)
@@ -183,7 +193,7 @@ def _listed(value: Any, repairs: RepairLog, code: str) -> list[Any]:
     if value is None or isinstance(value, list):
         return value or []
     repairs.note(code)
-    return [value]
+    return value.split(",") if isinstance(value, str) else [value]
 
 
 def _knowns(knowns: Any, repairs: RepairLog) -> dict[str, Any]:

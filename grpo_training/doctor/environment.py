@@ -16,6 +16,8 @@ from engine.storage.installation import CHROMIUM, first_installed, install_comma
 from grpo_training.serve.engines import automatic_engine
 
 _DISTRIBUTION = "scaffold-grpo"
+_TOP_LEVEL = ("engine", "prompts")
+"""Packages of the project whose names others may have."""
 _EXTRAS = {
     "local": "local models",
     "finetune": "fine-tuning",
@@ -46,6 +48,7 @@ def environment() -> Iterator[CheckResult]:
             yield warned(f"packages for {purpose}: {'; '.join(missing)}", install_command(extra))
         else:
             yield passed(f"packages for {purpose}: all installed")
+    yield from names_of_packages()
     engine, why = automatic_engine()
     yield passed(f"local models are served with {engine.name}: {why}")
     for tool, (names, purpose, fix) in _TOOLS.items():
@@ -58,6 +61,18 @@ def environment() -> Iterator[CheckResult]:
         if level == "rlimits"
         else passed(f"isolation of programs: {level}")
     )
+
+
+def names_of_packages() -> Iterator[CheckResult]:
+    """Other installed projects with a top-level package that has the name of one of this project."""
+    owners = importlib.metadata.packages_distributions()
+    for name in _TOP_LEVEL:
+        others = sorted({*owners.get(name, ())} - {_DISTRIBUTION})
+        if others:
+            yield warned(
+                f"{', '.join(others)} has a package {name!r} too, and only one of the two can be imported",
+                "Install Scaffold-GRPO in an environment of its own.",
+            )
 
 
 def missing_package(requirement: Requirement) -> str:

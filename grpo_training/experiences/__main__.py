@@ -21,6 +21,11 @@ commands:
   remove ID  delete it
   forbid ID  delete it; the analyst cannot add it again
 
+examples, each after python -m grpo_training.experiences:
+  --search units
+  show g1-003
+  pin G1-003 --run mails
+
 Texts are changed and added in the JSON files, with a text editor: what a file says is the library.
 """
 
@@ -36,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    """Read the command line: ``command``, ``id``, ``library`` and the places of the libraries."""
+    """Read the command line: ``command``, ``id``, ``library``, ``search`` and the places of the libraries."""
     parser = CommandParser(
         prog="python -m grpo_training.experiences",
         description=_DESCRIPTION,
@@ -45,6 +50,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("command", nargs="?", choices=_COMMANDS, default="list", metavar="COMMAND",
                         help="one of the commands below")  # fmt: skip
     parser.add_argument("id", nargs="?", type=str.upper, metavar="ID", help="an experience, such as G1-003")
+    parser.add_argument("--search", metavar="TEXT", help="list only experiences with this text, in any case")
     parser.add_argument("--library", metavar="NAME", help="generator_1, generator_2, generator_3 or critic")
     parser.add_argument("--run", metavar="NAME", help="name of the run (default: the newest)")
     parser.add_argument("--experiences-dir", type=Path, metavar="DIR", help="folder of libraries without a run")

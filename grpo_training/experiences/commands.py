@@ -30,7 +30,7 @@ def run_subcommand(arguments: argparse.Namespace) -> int:
     """Run the subcommand that the command line names; the exit code.
 
     Args:
-        arguments: ``command``, ``id``, ``library`` and the places of the libraries.
+        arguments: ``command``, ``id``, ``library``, ``search`` and the places of the libraries.
 
     Raises:
         ScaffoldError: an id or a library does not exist, or a file cannot be used.
@@ -40,7 +40,7 @@ def run_subcommand(arguments: argparse.Namespace) -> int:
     libraries, view = libraries_in(run.experiences, arguments.library), View(sys.stdout)
     if arguments.command == "list":
         for name, library in libraries.items():
-            _list(name, library.state, view)
+            _list(name, library.state, view, (arguments.search or "").casefold())
         return 0
     name = library_with(arguments.id, libraries)
     if arguments.command == "show":
@@ -52,8 +52,8 @@ def run_subcommand(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _list(name: str, state: LibraryState, view: View) -> None:
-    """The experiences, the likeliest to help first, then the retired and the forbidden ones."""
+def _list(name: str, state: LibraryState, view: View, search: str) -> None:
+    """The experiences with a text, the likeliest to help first, then the retired and the forbidden ones."""
     on_trial = bool(state.trials.by_id or state.retired)
     listed = list(state.experiences)
     if on_trial:
@@ -71,6 +71,9 @@ def _list(name: str, state: LibraryState, view: View) -> None:
     head = ("effect", "P(helps)", "groups") if on_trial else ("used", "right")
     rows = []
     for experience, mark in marks:
+        texts = experience.id, experience.content, experience.category, experience.source_problem
+        if search and not any(search in text.casefold() for text in texts):
+            continue
         effect, _, p_helps, groups = measured(experience, state.trials)
         figures = (effect, p_helps, groups) if on_trial else uses(experience)
         rows.append((experience.id, experience.category[:_MOST_CATEGORY], *figures, mark, experience.content))

@@ -46,6 +46,7 @@ def test_json_needs_no_repair():
         (str(OBJECT).replace("['x']", "('x',)"), ["python_literal"]),
         (TEXT.replace("add one", "add\none"), ["raw_line_breaks"]),
         (TEXT.replace("add one", 'the "best" way'), ["quotes_in_strings"]),
+        (json.dumps({"scaffold": OBJECT}), ["unwrapped"]),
         (TEXT.replace('["x"], "effect"', '"x", "effect"'), ["scalar_cause"]),
         (TEXT.replace('["x"], "desc', '"x", "desc'), ["scalar_input"]),
         (TEXT.replace('["x"], "desc', '[{"ref": "x"}], "desc'), ["input_refs"]),
@@ -153,11 +154,11 @@ def test_inputs_of_the_plan_name_steps_or_parts():
 
 
 def test_rules_without_an_effect_are_dropped_and_recorded():
-    graph = [*OBJECT["causal_graph"], {"cause": ["x"], "rule": "1"}, "x -> y", {"effect": "z", "cause": "a"}]
+    graph = [*OBJECT["causal_graph"], {"cause": ["x"], "rule": "1"}, "x -> y", {"effect": "z", "cause": "a, b"}]
     parsed = scaffold_from_object(changed(causal_graph=graph))
     assert [(edge.effect, edge.cause, edge.rule) for edge in parsed.scaffold.causal_graph] == [
         ("y", ["x"], "y = x + 1"),
-        ("z", ["a"], ""),
+        ("z", ["a", "b"], ""),
     ]
     assert parsed.repairs == ["dropped_rule", "scalar_cause"]
 

@@ -330,3 +330,12 @@ def test_disk(monkeypatch, tmp_path, free, level):
     monkeypatch.setattr(shutil, "disk_usage", lambda place: types.SimpleNamespace(free=free))
     [result] = environment.disk([tmp_path / "not" / "yet"])
     assert result.level is level
+
+
+@pytest.mark.parametrize("others", [[], ["prompt-tools"]])
+def test_another_project_with_a_package_of_the_same_name_is_named(monkeypatch, others):
+    owners = {"prompts": ["scaffold-grpo", *others], "engine": ["scaffold-grpo"], "numpy": ["numpy"]}
+    monkeypatch.setattr(importlib.metadata, "packages_distributions", lambda: owners)
+    results = list(environment.names_of_packages())
+    assert [result.level for result in results] == [CheckLevel.WARN] * len(others)
+    assert all("prompt-tools has a package 'prompts' too" in result.text for result in results)

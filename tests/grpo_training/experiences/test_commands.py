@@ -117,6 +117,15 @@ def test_a_terminal_lists_one_line_an_experience_and_show_has_the_whole_text(pla
     assert content in run("show", "g1-003").replace("\n", " ")
 
 
+def test_a_list_is_searched(run):
+    def ids(*words):
+        return re.findall(r"^  (G1-\d+|C-\d+)", run(*words), re.MULTILINE)
+
+    assert ids("--library", "generator_1", "--search", "si UNITS") == ["G1-002"]
+    assert ids("--search", "g1-001") == ["G1-001"]
+    assert ids("--search", "Counting") == ["G1-001"]
+
+
 def test_ids_are_found_in_any_case(run, places):
     assert PARITY in run("show", "g1-001")
     assert "G1-001 is pinned" in run("pin", "g1-001")

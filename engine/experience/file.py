@@ -8,21 +8,37 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from engine.errors import InputError
 from engine.experience.state import LibraryState, number_of
 from engine.experience.text_checks import category_slug, check_text
 from engine.records import Experience
 
-_EXPERIENCES = TypeAdapter(tuple[Experience, ...])
 _ID = re.compile(r"[A-Za-z0-9_]{1,16}-\d{1,9}")
 _FIX = "Correct the entry, or delete it from the file."
 
 
-def file_content(state: LibraryState) -> bytes:
-    """The content of the file for a state: an array of the experiences, oldest first. Equal states give equal bytes."""
-    return _EXPERIENCES.dump_json(state.experiences, indent=2) + b"\n"
+class LibraryRenderer:
+    """The content of the file for the states of one library: an array of the experiences, oldest first.
+
+    Equal states give equal bytes. Only new and changed experiences are written anew.
+    """
+
+    def __init__(self) -> None:
+        self._texts: dict[str, tuple[Experience, bytes]] = {}
+
+    def render(self, state: LibraryState) -> bytes:
+        """The content of the file."""
+        self._texts = {one.id: self._text(one) for one in state.experiences}
+        content = b",\n".join(text for _, text in self._texts.values())
+        return b"[\n" + content + b"\n]\n" if content else b"[]\n"
+
+    def _text(self, one: Experience) -> tuple[Experience, bytes]:
+        known = self._texts.get(one.id)
+        if known is not None and (known[0] is one or known[0] == one):
+            return known
+        return one, b"  " + one.model_dump_json(indent=2).encode().replace(b"\n", b"\n  ")
 
 
 def as_library(entries: Sequence[Experience], state: LibraryState, prefix: str, at: str) -> list[Experience]:

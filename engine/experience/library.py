@@ -25,7 +25,7 @@ from engine.experience.events import (
     LibraryEvent,
     StepEvent,
 )
-from engine.experience.file import as_library, file_content, parse_library
+from engine.experience.file import LibraryRenderer, as_library, parse_library
 from engine.experience.log import HistoryEntry, LibraryLog, StepResult
 from engine.experience.proposals import review_proposals
 from engine.experience.state import LibraryState, diff, kept_text, reduce, with_retirements
@@ -68,6 +68,7 @@ class ExperienceLibrary:
         self._prefix = library_prefix(self.json_path.stem.removesuffix("_experiences"))
         self._log = LibraryLog(self.log_path)
         self._guard = threading.RLock()
+        self._renderer = LibraryRenderer()
         self._last_rendered: tuple[LibraryState | None, bytes] = (None, b"")
         if read_only:
             self._log.read()
@@ -191,7 +192,7 @@ class ExperienceLibrary:
     def _rendered(self) -> bytes:
         """The content of the JSON file for the present state, kept until the state changes."""
         if self._last_rendered[0] is not self.state:
-            self._last_rendered = self.state, file_content(self.state)
+            self._last_rendered = self.state, self._renderer.render(self.state)
         return self._last_rendered[1]
 
     def _now(self) -> str:
@@ -219,7 +220,7 @@ class ExperienceLibrary:
         The content may be that before the last event: a crash happened after writing the log.
         """
         entries = self._log.entries
-        if not content or (entries and content == file_content(entries[-1].before)):
+        if not content or (entries and content == LibraryRenderer().render(entries[-1].before)):
             return
         at = self._now()
         event = ImportEvent(

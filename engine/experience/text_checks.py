@@ -108,7 +108,8 @@ def near_duplicate(content: str, experiences: Iterable[Experience]) -> Experienc
     mine = shingles(content)
     for experience in experiences:
         words = shingles(experience.content)
-        if len(mine & words) >= _NEAR_DUPLICATE * len(mine | words):
+        shared = len(mine & words)
+        if shared >= _NEAR_DUPLICATE * (len(mine) + len(words) - shared):
             return experience
     return None
 

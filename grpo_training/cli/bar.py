@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from tqdm import tqdm
 
-from grpo_training.cli.terminal_text import harmless
+from grpo_training.cli.terminal_text import LastingStream, harmless
 
 _LINE_S = 30.0
 """Seconds between two states of a bar in a file or pipe, where each is a line."""
@@ -37,7 +37,7 @@ class ProblemDone(Protocol):
 
 def note(text: str) -> None:
     """Print a line on stderr. A bar that is shown stays below it."""
-    tqdm.write(harmless(text), file=sys.stderr)
+    tqdm.write(harmless(text), file=LastingStream(sys.stderr))
 
 
 @contextmanager

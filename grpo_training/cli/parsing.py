@@ -1,6 +1,6 @@
 """Reads a command's settings from its command line and its ``--config`` file.
 
-Precedence: command line > ``--config`` file > defaults.
+Precedence: command line > ``--config`` file > defaults. Of a mapping, the command line sets single keys.
 """
 
 from __future__ import annotations
@@ -48,12 +48,26 @@ def parse_settings(model: type[SettingsT], argv: Sequence[str] | None, *, prog: 
         os.environ[ALLOW_WEAK] = "1"  # worker processes inherit it
     values = {} if config is None else _in_file(config, model)
     for name, value in given.items():
-        values[name] = Given(",".join(value) if isinstance(value, list) else value, as_flag(name))
+        flag = Given(",".join(value) if isinstance(value, list) else value, as_flag(name))
+        values[name] = _merged(values.get(name), flag)
     settings = validated(model, values, fix=f"See {prog} {parser.full_help}.")
     if print_config:
         print(json.dumps(settings.model_dump(mode="json"), indent=2, ensure_ascii=False))
         raise SystemExit(0)
     return settings
+
+
+def _merged(in_file: Given | None, flag: Given) -> Given:
+    """The value of a flag; a JSON object sets single keys of the mapping that the file has."""
+    if in_file is None or not isinstance(in_file.value, dict) or not isinstance(flag.value, str):
+        return flag
+    try:
+        keys = json.loads(flag.value)
+    except ValueError:  # reported when the value is validated
+        return flag
+    if not isinstance(keys, dict):
+        return flag
+    return Given(in_file.value | keys, f"{flag.source} and {in_file.source}")
 
 
 def _in_file(path: Path, model: type[Settings]) -> dict[str, Given]:

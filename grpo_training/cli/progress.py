@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from tqdm import tqdm
 
-from grpo_training.cli.terminal_text import counted, fitted, harmless, shortened
+from grpo_training.cli.terminal_text import LastingStream, counted, fitted, harmless, shortened
 
 if TYPE_CHECKING:
     from engine.llm.budget import Counters, Spent
@@ -80,7 +80,7 @@ class Progress:
     ) -> None:
         self._label, self._total, self._counters, self._verbose = label, total, counters, verbose
         self._is_one_of_several = is_one_of_several
-        self._stream = stream or sys.stdout
+        self._stream: Any = LastingStream(stream or sys.stdout)
         self._is_terminal = self._stream.isatty()
         self._done = self._before = self._restored = self._saved = 0
         self._totals: Counter[str] = Counter()
@@ -94,7 +94,7 @@ class Progress:
         self._bar = tqdm(
             total=self._total,
             desc=self._label,
-            file=self._stream if self._is_terminal else sys.stderr,
+            file=self._stream if self._is_terminal else LastingStream(sys.stderr),
             disable=None,  # unless it is a terminal: in a file, its redrawn lines would run into others
             dynamic_ncols=True,
             leave=False,

@@ -1,4 +1,4 @@
-"""Text for terminals: control characters made visible, lines that fit."""
+"""Text for terminals: control characters made visible, lines that fit, and streams whose reader may exit."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import shutil
 import sys
 import textwrap
 import unicodedata
-from typing import TextIO
+from typing import Any, TextIO
 
 _INVISIBLE = ("Cc", "Cf", "Cs", "Zl", "Zp")
 
@@ -57,3 +57,42 @@ def fitted(line: str) -> str:
     below = " " * max((column for column in columns if column < width / 2), default=0)
     lines = textwrap.wrap(line, width, subsequent_indent=below, break_long_words=False, break_on_hyphens=False)
     return "\n".join(lines)
+
+
+class LastingStream:
+    """A text stream that drops its output after its reader has exited (``| head``), so that the run continues.
+
+    Args:
+        stream: the stream to write to.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._is_gone = False
+
+    def write(self, text: str) -> int:
+        """Write the text, or drop it if the reader has exited."""
+        if not self._is_gone:
+            try:
+                return self._stream.write(text)
+            except BrokenPipeError:
+                self._is_gone = True
+        return len(text)
+
+    def flush(self) -> None:
+        """Flush, unless the reader has exited."""
+        if not self._is_gone:
+            try:
+                self._stream.flush()
+            except BrokenPipeError:
+                self._is_gone = True
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both write to the same stream, so that ``tqdm`` knows which bars a line would run into."""
+        return self._stream == getattr(other, "_stream", other)
+
+    def __hash__(self) -> int:
+        return hash(self._stream)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)

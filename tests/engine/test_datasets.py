@@ -482,7 +482,8 @@ def test_rows_that_name_the_task_answers_are_compared_as_their_dataset_suggests(
     assert "9 rows are read as answers, compared as one of 3 labels (billing, shipping, technical)" in loaded.note
     assert loaded.problems[0].task == "physics"
     values = [task_named("answers").prompt_values(problem) for problem in loaded.problems[1:]]
-    assert values == [{"kind": "label", "labels": ["billing", "shipping", "technical"], "keys": [], "marks": []}] * 9
+    labels = {"kind": "label", "labels": ["billing", "shipping", "technical"], "marks": [], "keys": [], "schema": None}
+    assert values == [labels] * 9
 
 
 def test_rows_that_name_the_task_answers_are_compared_as_the_user_says(write):

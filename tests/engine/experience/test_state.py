@@ -13,7 +13,7 @@ from engine.experience.events import (
     ImportEvent,
     StepEvent,
 )
-from engine.experience.file import file_content
+from engine.experience.file import LibraryRenderer
 from engine.experience.proposals import review_proposals
 from engine.experience.state import EMPTY, diff, reduce
 from engine.experience.text_checks import leaks_short_answer
@@ -101,7 +101,7 @@ def test_the_version_and_the_file_are_those_of_the_experiences(two):
         fields = [[one.id, one.content, one.category, one.status] for one in state.texts]
         return hashlib.sha256(json.dumps(fields).encode()).hexdigest()[:12]
 
-    state = two
+    renderer, state = LibraryRenderer(), two
     for number in range(3, 9):
         branch = reduce(state, step([add(f"Another \u201ctext\u201d {number}.", id=f"G1-{number:03d}")]))
         state = reduce(state, step([add(f"Text {number}.", id=f"G1-{number:03d}")], used=[f"G1-00{number - 1}"]))
@@ -109,7 +109,7 @@ def test_the_version_and_the_file_are_those_of_the_experiences(two):
             state = reduce(state, step([Operation(op="retire", id="G1-001"), add("Text 9.", id="G1-099")]))
         for one in (branch, state, two):
             assert one.version == version(one)
-            assert file_content(one) == rendered(one)
+            assert renderer.render(one) == LibraryRenderer().render(one) == rendered(one)
     assert [one.id for one in state.texts][:2] == ["G1-002", "G1-003"]
 
 

@@ -94,7 +94,6 @@ run show --run words sort_words_001
 run evaluate "${task[@]}" --model-path data/models/pocket --dataset sort_words --max-problems 8 --num-samples 2 \
     --k-values 1 --max-tokens 64 --output outputs/words.json
 shows 'pass@'
-run export --run words --to inspect --output outputs/words-log.json
 run view --run words --export words.html
 run train --dataset-path runs/words/cache --model-path data/models/pocket --zero-variance keep --dry-run --output-dir outputs/w
 shows "first prompt"

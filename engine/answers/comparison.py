@@ -70,7 +70,9 @@ class Comparer:
             if kind in kinds:
                 return same(answer, truth)
         if kinds == {"value"}:
-            return self._same_named_values(answer, truth)
+            if _are_different_letters(answer, truth):  # x = 5 is 5, but not y = 5
+                return self.same_equations(_as_relation(answer), _as_relation(truth))
+            return self._same_values(answer.text, truth.text)
         if kinds == {"list", "value"}:
             letters, word = (answer, truth) if truth.kind == "value" else (truth, answer)
             if _CHOICES.fullmatch(word.text):
@@ -100,14 +102,8 @@ class Comparer:
         decision = plain(answer, truth, self.rel_tol)
         if decision is None:
             return self.same_formulas(answer, truth)
-        self.method = decision.method
-        return decision.correct
-
-    def _same_named_values(self, answer: Shape, truth: Shape) -> bool:
-        """``x = 5`` equals 5 and x = 5, but not y = 5."""
-        if _are_different_letters(answer, truth):
-            return self.same_equations(_as_relation(answer), _as_relation(truth))
-        return self._same_values(answer.text, truth.text)
+        is_same, self.method = decision
+        return is_same
 
     def _same_ratio(self, answer: Shape, truth: Shape) -> bool:
         """Two ratios, term by term: 2:4 is not 1:2, as the truth is in lowest terms or a range."""
@@ -125,11 +121,9 @@ class Comparer:
         """Two matrices; a matrix and the tuple of its rows, its only row or column."""
         if answer.kind == truth.kind:
             return self._same_in_order(answer.parts, truth.parts)
-        matrix, other = (answer, truth) if answer.kind == "matrix" else (truth, answer)
-        if other.kind not in ("tuple", "list"):
-            return False
-        vector = Shape("tuple", parts=_entries(matrix))
-        return self.same(*((vector, other) if matrix is answer else (other, vector)))
+        shapes = (answer, truth)
+        said, meant = (Shape("tuple", parts=_entries(one)) if one.kind == "matrix" else one for one in shapes)
+        return {said.kind, meant.kind} <= {"tuple", "list"} and self.same(said, meant)
 
     def _same_in_order(self, answers: Sequence[Shape], truths: Sequence[Shape]) -> bool:
         return len(answers) == len(truths) and all(map(self.same, answers, truths))

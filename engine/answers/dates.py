@@ -5,19 +5,13 @@ from __future__ import annotations
 import calendar
 import datetime
 import re
-from collections.abc import Mapping
 
 from dateutil import parser
 
 from engine.answers.words import EDGES, half_width
 
-_NUMBERS: Mapping[str, int] = {
-    name.lower(): number
-    for names in (calendar.month_name, calendar.month_abbr)
-    for number, name in enumerate(names)
-    if name
-} | {"sept": 9}
-_MONTH = rf"(?P<name>{'|'.join(sorted(_NUMBERS, key=len, reverse=True))})(?![^\W\d_])\.?"
+_NAMES = parser.parserinfo()
+_MONTH = r"(?P<name>[a-z]{3,9})(?![^\W\d_])\.?"
 _YEAR = r"(?:,?\s+(?P<year>\d{4}))?"
 _FORMS = tuple(
     re.compile(form, re.IGNORECASE | re.ASCII)
@@ -44,7 +38,7 @@ def plain_date(text: str) -> str | None:
     if match is None:
         return None
     given = match.groupdict()
-    month, day = int(given.get("month") or _NUMBERS[given["name"].lower()]), int(given["day"])
+    month, day = int(given.get("month") or _NAMES.month(given["name"]) or 0), int(given["day"])
     if not 1 <= month <= _LAST_MONTH or not 1 <= day <= _LAST_DAY:
         return None
     return f"{given['year']}-{month:02}-{day:02}" if given["year"] else f"{calendar.month_name[month]} {day}"
@@ -52,11 +46,9 @@ def plain_date(text: str) -> str | None:
 
 def time_of_day(text: str) -> str | None:
     """The time in 24 hours: "5 p.m." is 17:00; None for other texts."""
-    if text.lower() in _NAMED_TIMES:
-        return _NAMED_TIMES[text.lower()]
     match = _TIME.fullmatch(text)
     if match is None:
-        return None
+        return _NAMED_TIMES.get(text.lower())
     hour = int(match["hour"]) % 12 + 12 * (match["half"] in "pP")
     return f"{hour}:{match['minute'] or '00'}"
 

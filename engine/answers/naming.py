@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-from functools import lru_cache
 
 from engine.answers.words import ARTICLE, COMMA, CONCLUDES, DENIES, EDGES, HEDGES, MARKUP, TURNS, folded, plain
 from engine.mathematics.quantities.number_words import read_number_words
@@ -22,7 +21,7 @@ _ASKED = re.compile(
     r"(?:(?:the\s+)?(?:correct\s+|right\s+)?(?:answer|option|choice|letter|选项?)\s*(?:is\s*)?)?", re.IGNORECASE
 )
 _SENTENCE = re.compile(r"(?:\S+\s+){3,}\S+")
-_YES, _NO = frozenset(("yes", "true")), frozenset(("no", "false"))
+_ALSO = {"yes": "true", "true": "yes", "no": "false", "false": "no"}
 
 
 def _key(text: str) -> str:
@@ -44,18 +43,15 @@ class Named:
         self._keys = [_key(name) for name in names]
         self._marks, self._ids = [*marks], [*ids]
         self._is_plain = "" not in self._keys and len(set(self._keys)) == len(self._keys)
-        if self._is_plain and set(self._keys) <= _YES | _NO and len(self._keys) == 2:
-            self._ways = [sorted(_YES if key in _YES else _NO) for key in self._keys]
-        else:
-            self._ways = [[key] for key in self._keys]
-        self._place = {way: place for place, ways in enumerate(self._ways) for way in ways} if self._is_plain else {}
+        also = _ALSO if len(self._keys) == 2 and _ALSO.keys() >= set(self._keys) else {}
+        keys = self._keys if self._is_plain else []
+        self._place = {way: place for place, key in enumerate(keys) for way in (key, also.get(key, key))}
         self._place |= {way.replace(" ", ""): place for way, place in self._place.items() if len(way) > 3}
-        self._names = _any_of(tuple(sorted(self._place, key=len, reverse=True)))
+        self._names = _any_of(sorted(self._place, key=len, reverse=True))
         mark = "|".join(sorted(map(re.escape, marks), key=len, reverse=True)) or "(?!)"
         in_text = r"(?<![\w'.,$-])(MARK)(?![\w'%/]|[.,]\d|\s+[a-z]{2,}\b(?<!\bis)(?<!\bor)(?<!\band))"
-        in_text = (
-            r"(?<=[,;]\s)(MARK)(?=\s*(?:[,;.]|\Z))" if marks and not marks[0].isalpha() else in_text
-        )  # a number need not be a mark
+        if marks and not marks[0].isalpha():  # a number need not be a mark
+            in_text = r"(?<=[,;]\s)(MARK)(?=\s*(?:[,;.]|\Z))"
         patterns = (
             rf"[(\[【]\s*(MARK)\s*[)\]】]|{in_text}|(?i:option|choice)\s+((?i:MARK))\b",
             r"(?i)[*_\s]*(?:[(\[{【]\s*(MARK)\s*[)\]}】]|(MARK)(?=\s*[.):*：]|\s+-|\s*,|\s|\Z))",
@@ -136,7 +132,7 @@ class Named:
 
     def _begins_with(self, text: str) -> int | None:
         """The place of the longest name that a text begins with."""
-        match = self._names.match(_folded(text)) if self._names else None
+        match = self._names.match(_folded(text))
         return self._place[match[0]] if match else None
 
     def _after_name(self, text: str, place: int) -> str:
@@ -146,7 +142,7 @@ class Named:
         return text[match.end() :] if match else text
 
     def _found(self, text: str) -> set[int]:
-        return {self._place[match[0]] for match in self._names.finditer(_folded(text))} if self._names else set()
+        return {self._place[match[0]] for match in self._names.finditer(_folded(text))}
 
     def _mentioned_one(self, answer: str) -> int | None:
         text = _folded(answer)
@@ -154,7 +150,7 @@ class Named:
         if number and number[1] in self._ids:
             place = self._ids.index(number[1])
             return place if self._found(text) <= {place} else None
-        hits = list(self._names.finditer(text)) if self._names else []
+        hits = list(self._names.finditer(text))
         if len({self._place[hit[0]] for hit in hits}) != 1:
             return None
         first, last = hits[0], hits[-1]
@@ -177,14 +173,11 @@ def _folded(text: str) -> str:
     return ARTICLE.sub("", " ".join(re.sub(r"(?<=\w)[_-]+(?=\w)", " ", text).split()))
 
 
-@lru_cache(maxsize=256)
-def _any_of(names: tuple[str, ...]) -> re.Pattern[str] | None:
+def _any_of(names: Sequence[str]) -> re.Pattern[str]:
     """A pattern of names between words. Chinese has no space between words."""
-    names = tuple(COMMA.sub(",", name) for name in names if name)
-    ways = [
-        (r"(?<!\w)" if name[0].isascii() else "")
-        + re.escape(name)
-        + (r"(?!\w|[.,]\d|[+#])" if name[-1].isascii() else "")
-        for name in names
-    ]
-    return re.compile("|".join(ways)) if ways else None
+    ways = []
+    for name in (COMMA.sub(",", name) for name in names):
+        before = r"(?<!\w)" if name[0].isascii() else ""
+        after = r"(?!\w|[.,]\d|[+#])" if name[-1].isascii() else ""
+        ways.append(before + re.escape(name) + after)
+    return re.compile("|".join(ways) or "(?!)")

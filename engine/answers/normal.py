@@ -47,9 +47,9 @@ _HEDGE = re.compile(
 )
 _CHINESE_FRAME = re.compile(r"\A(?![^\d]*[不没非无或到比多少超至第负减分月于])[\u4e00-\u9fff，,：:、\s]{1,20}(?=\d)")
 
-_AND = r"\s*(?P<joint>,\s*and|,|and|零)?\s*"
 _PART = re.compile(
-    rf"{_AND}(?P<number>\d+(?:,\d{{3}})*(?:\.\d+)?)\s*(?:\\text\s*\{{\s*)?(?P<unit>[^\W\d_]+)(?:\s*\}})?"
+    r"\s*(?P<joint>,\s*and|,|and|零)?\s*(?P<number>\d+(?:,\d{3})*(?:\.\d+)?)"
+    r"\s*(?:\\text\s*\{\s*)?(?P<unit>[^\W\d_]+)(?:\s*\})?"
 )
 _JOINED_BY_COMMA = frozenset("week day hour minute second us_dollar us_cent british_pound british_penny".split())
 _SMALL_MONEY = (read_unit("cents"), read_unit("pence"))

@@ -17,13 +17,8 @@ from engine.mathematics.quantities.unit_table import DOUBTFUL
 from engine.mathematics.quantities.unit_text import Powers, read_unit
 from engine.mathematics.quantities.units import convert, read_quantity, same_quantity
 
-
-class Decision(NamedTuple):
-    """Whether one value is correct, and the method of this decision."""
-
-    correct: bool
-    method: str
-
+Decision = tuple[bool, str]
+"""Whether one value is correct, and the method of this decision."""
 
 _TEXT_TAIL = re.compile(
     r"^(.*?\S)\s*((?:\\(?:text|mathrm|mbox|textrm|rm)\s*\{[^{}]*\}|\^\s*\{?\s*\\circ\s*\}?)(?:\s*\^\s*\{?\s*-?\d\s*\}?)?"
@@ -89,23 +84,20 @@ def same_plain_value(answer: str, truth: str, rel_tol: float | None) -> Decision
     if left and right:
         return _numbers(left, right, rel_tol)
     if answer == truth:
-        return Decision(True, "text")
+        return True, "text"
     decision = _in_bases(answer, truth)
     if decision is not None:
         return decision
     said, meant = (_LEADING_ZERO.sub("", re.sub("[_{} ]", "", MARKUP.sub(r"\1", text))) for text in (answer, truth))
     are_in_order = _IN_ORDER.fullmatch(said) and _IN_ORDER.fullmatch(meant) and ("_" not in answer or "_" not in truth)
-    if (
-        are_in_order
-        or any(_DAY_OF_YEAR.fullmatch(text) for text in (said, meant))
-        or any(map(_UPRIGHT.match, (answer, truth)))
-    ):
-        return Decision(said == meant, "text")
+    is_name = any(map(_DAY_OF_YEAR.fullmatch, (said, meant))) or any(map(_UPRIGHT.match, (answer, truth)))
+    if are_in_order or is_name:
+        return said == meant, "text"
     (answer_core, answer_unit), (truth_core, truth_unit) = without_tails(answer, truth)
     left, right = left or read_numeral(answer_core), right or read_numeral(truth_core)
     if left and right and (answer_unit == truth_unit or not answer_unit or not truth_unit):
         decision = _numbers(left, right, rel_tol)
-        if decision.correct or _DEGREE not in (answer_unit, truth_unit):
+        if decision[0] or _DEGREE not in (answer_unit, truth_unit):
             return decision
     return _words(answer, truth, truth_is_number=right is not None)
 
@@ -122,7 +114,7 @@ def same_plain_quantity(answer: str, truth: str, rel_tol: float | None) -> Decis
     is_same = same_quantity(left, right, rel_tol)
     if not is_same and left.unit != right.unit and not (left.unit and right.unit):  # "5 m" may be a product
         return None
-    return Decision(is_same, "units" if left.unit or right.unit else "numeric")
+    return is_same, "units" if left.unit or right.unit else "numeric"
 
 
 class Tail(NamedTuple):
@@ -134,17 +126,14 @@ class Tail(NamedTuple):
 
 def without_tails(answer: str, truth: str) -> tuple[tuple[str, Powers], tuple[str, Powers]]:
     """Split both texts into value and unit (see ``without_tail``), unless they count different things."""
-    (left, right) = without_tail(answer), without_tail(truth)
-    if left[1].unit:
-        right = without_tail(truth, expected=left[1].unit)
-    if right[1].unit:
-        left = without_tail(answer, expected=right[1].unit)
-    (answer_core, answer_tail), (truth_core, truth_tail) = left, right
+    answer_core, answer_tail = without_tail(answer)
+    truth_core, truth_tail = without_tail(truth, expected=answer_tail.unit)
+    if truth_tail.unit:
+        answer_core, answer_tail = without_tail(answer, expected=truth_tail.unit)
     nouns = answer_tail.nouns | truth_tail.nouns
     are_different = answer_tail.nouns and truth_tail.nouns and not answer_tail.nouns & truth_tail.nouns
-    are_different = are_different and _ANY_THING not in nouns
-    is_counted = bool((answer_tail.unit and truth_tail.nouns) or (truth_tail.unit and answer_tail.nouns))
-    if are_different or (is_counted and "unit" not in nouns):
+    is_counted = (answer_tail.unit and truth_tail.nouns) or (truth_tail.unit and answer_tail.nouns)
+    if (are_different and _ANY_THING not in nouns) or (is_counted and "unit" not in nouns):
         return (answer, ()), (truth, ())
     return (answer_core, answer_tail.unit), (truth_core, truth_tail.unit)
 
@@ -170,9 +159,8 @@ def without_tail(text: str, expected: Powers = ()) -> tuple[str, Tail]:
         if unit and (is_sure or (expected and convert(Fraction(1), unit, expected) is not None)):
             return head, Tail(unit)
         noun = counted_noun(words)
-        if noun is not None:
-            return head, Tail(nouns=frozenset([noun]))
-        tail = _counted(words, is_one=prefix[0].value == 1)
+        is_one = prefix[0].value == 1
+        tail = _counted(words, is_one=is_one) if noun is None else Tail(nouns=frozenset([noun]))
         if tail is not None:
             return head, tail
     match = _TEXT_TAIL.match(text) if "\\" in text and text[-1:] not in ")]" else None
@@ -230,10 +218,8 @@ def written_alike(answer: str, truth: str) -> bool:
 
 def _with_joined_digits(text: str) -> str:
     """1 000, 1'000 and 1.000.000 without the marks between their digits."""
-    if ("'" in text or "_" in text or text.count(".") > 1) and _MARKED_THOUSANDS.fullmatch(text):
+    if _MARKED_THOUSANDS.fullmatch(text):
         return re.sub("[.'_]", "", text)
-    if " " not in text:
-        return text
     return _SPACED_THOUSANDS.sub(lambda number: number[0].replace(" ", ""), text, count=1)
 
 
@@ -242,11 +228,9 @@ def _in_bases(answer: str, truth: str) -> Decision | None:
     answer, truth = MARKUP.sub(r"\1", answer).strip(), MARKUP.sub(r"\1", truth)
     said, meant = based_numeral(answer), based_numeral(truth)
     if meant is not None and meant[1] != _TEN:
-        return Decision(
-            said == meant or (said is None and answer.upper().lstrip("0") == meant[0].lstrip("0")), "integer"
-        )
+        return said == meant or (said is None and answer.upper().lstrip("0") == meant[0].lstrip("0")), "integer"
     exact = read_numeral(truth if meant is None else meant[0])
-    return None if said is None or exact is None else Decision(int(*said) == exact.value, "integer")
+    return None if said is None or exact is None else (int(*said) == exact.value, "integer")
 
 
 def _numbers(answer: Numeral, truth: Numeral, rel_tol: float | None) -> Decision:
@@ -255,16 +239,17 @@ def _numbers(answer: Numeral, truth: Numeral, rel_tol: float | None) -> Decision
         method = "numeric"
     elif answer.value.denominator == truth.value.denominator == 1:
         method = "integer"
-    return Decision(same_number(answer, truth, rel_tol), method)
+    return same_number(answer, truth, rel_tol), method
 
 
 def _words(answer: str, truth: str, truth_is_number: bool) -> Decision | None:
     plain_answer, plain_truth = MARKUP.sub(r"\1", answer).strip(), MARKUP.sub(r"\1", truth).strip()
     if truth_is_number:
         is_word = _WORDS.fullmatch(plain_answer) and _LONG_WORD.search(plain_answer)
-        return Decision(False, "text") if is_word and not _MATH_WORDS.search(plain_answer) else None
-    if _WORDS.fullmatch(plain_truth) and written_alike(plain_answer, plain_truth):
-        return Decision(True, "text")
+        return (False, "text") if is_word and not _MATH_WORDS.search(plain_answer) else None
+    are_words = _WORDS.fullmatch(plain_truth) is not None
+    if are_words and written_alike(plain_answer, plain_truth):
+        return True, "text"
     letter = _LETTER_OF_CHOICE.fullmatch(plain_truth)
     with_text = _LETTER_WITH_TEXT.fullmatch(plain_truth) if not letter else None
     if (letter or with_text) and not (len(plain_answer) == 1 and plain_answer.islower()):
@@ -273,7 +258,6 @@ def _words(answer: str, truth: str, truth_is_number: bool) -> Decision | None:
         said = _CHOICES.said(plain_answer) if is_read else None
         if said is not None:
             is_listed = with_text and _FURTHER_CHOICE.search(plain_truth[2:])
-            return Decision("ABCDEFGHIJ"[said] == right and not is_listed, "text")
-    if _WORDS.fullmatch(plain_truth) and _LONG_WORD.search(plain_truth) and not _MATH_WORDS.search(plain_truth):
-        return Decision(written_alike(plain_answer, plain_truth), "text")
-    return None
+            return "ABCDEFGHIJ"[said] == right and not is_listed, "text"
+    is_other = are_words and _LONG_WORD.search(plain_truth) and not _MATH_WORDS.search(plain_truth)
+    return (False, "text") if is_other else None

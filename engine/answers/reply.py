@@ -341,8 +341,7 @@ def _concluded(text: str) -> str | None:
     has_value = re.search(r"\d", value) and not words_in(value) and not _JSON_KEY.search(sentence)
     if conclusion == sentence or is_list or not has_value:
         return None
-    is_delimited = value.startswith(("$", "\\(", "\\["))
-    return unwrapped(value if is_delimited else _CLOSING_DELIMITER.sub("", value))
+    return unwrapped(value if value.startswith(("$", "\\(", "\\[")) else _CLOSING_DELIMITER.sub("", value))
 
 
 def _only_number(sentence: str) -> str | None:

@@ -340,19 +340,16 @@ def _equation(sides: list[str]) -> Shape:
     left, right = sides[0], sides[-1]
     unknowns = _split(left[1:-1]) if left.startswith("(") and left.endswith(")") else []
     if len(unknowns) > 1 and all(map(is_name, unknowns)):
-        return _with_names(unknowns, read_shape(right))
+        named = read_shape(right)  # of (p, q) = (3, 2)
+        if named.kind not in ("tuple", "list") or len(named.parts) != len(unknowns):
+            return named
+        parts = zip(unknowns, named.parts, strict=True)
+        return Shape("tuple", parts=tuple(replace(part, name=name) for name, part in parts))
     if is_name(left) or _STATES_A_VALUE.fullmatch(left):
         shape = read_shape(right)
         return replace(shape, name=left.replace(" ", "")) if shape.kind == "value" and is_name(left) else shape
     compared = sides if all(map(is_constant, sides)) else (left, right)
     return Shape("relation", "=", tuple(Shape("value", side) for side in compared))
-
-
-def _with_names(names: list[str], shape: Shape) -> Shape:
-    """``(p, q) = (3, 2)``."""
-    if shape.kind not in ("tuple", "list") or len(shape.parts) != len(names):
-        return shape
-    return Shape("tuple", parts=tuple(replace(part, name=name) for name, part in zip(names, shape.parts, strict=True)))
 
 
 def _inequality(sides: Sequence[str], signs: Sequence[str]) -> Shape | None:

@@ -93,10 +93,9 @@ class WorkerComparer(Comparer):
         has_degrees = (answer_unit == _DEGREE) != (truth_unit == _DEGREE)
         if not (has_degrees and _MULTIPLE_OF_PI.fullmatch(truth_core)) and self._formulas(answer_core, truth_core):
             return True
-        if has_degrees:  # pi/6 is 30 degrees
-            in_radians = (rf"({core})\pi/180" if unit == _DEGREE else core for core, unit in sides)
-            if self._formulas(*in_radians):
-                return True
+        in_radians = (rf"({core})\pi/180" if unit == _DEGREE else core for core, unit in sides)
+        if has_degrees and self._formulas(*in_radians):  # pi/6 is 30 degrees
+            return True
         return r"\circ" in answer + truth and self._formulas(answer, truth)  # degrees inside the formula: \tan 75^\circ
 
     def _formulas(self, answer: str, truth: str) -> bool:

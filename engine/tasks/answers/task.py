@@ -69,7 +69,7 @@ class AnswersTask(PlainTask):
         stored = how.model_copy(update={"also": (), "options": ()}).model_dump(mode="json", exclude_defaults=True)
         answer = json.dumps({"truth": "", **stored}, ensure_ascii=False, sort_keys=True)
         asked = example.model_copy(update={"id": "question", "text": text, "answer": answer})
-        schema = _beside_truth(example, _SCHEMA)
+        schema = _stored(example).get(_SCHEMA)
         return asked if schema is None else _with(asked, _SCHEMA, schema)
 
     def with_images(self, problem: Problem, images: Sequence[Mapping[str, Any]]) -> Problem:
@@ -79,7 +79,7 @@ class AnswersTask(PlainTask):
     def images(self, problem: Problem) -> Sequence[ImageReference]:
         """The references that are with the truth; none where a record of another program has something else there."""
         try:
-            return _REFERENCES.validate_python(_beside_truth(problem, _IMAGES) or ())
+            return _REFERENCES.validate_python(_stored(problem).get(_IMAGES) or ())
         except ValidationError:
             return ()
 
@@ -97,7 +97,7 @@ class AnswersTask(PlainTask):
 
     def schema(self, problem: Problem) -> dict[str, Any] | None:
         """The schema that is with the truth."""
-        found = read_json(str(_beside_truth(problem, _SCHEMA)))
+        found = read_json(str(_stored(problem).get(_SCHEMA)))
         return found if isinstance(found, dict) else None
 
     def comparison_in_words(self, how: HowCompared) -> str:
@@ -136,13 +136,11 @@ class AnswersTask(PlainTask):
     def evaluate(self, candidate: Candidate[str], problem: Problem) -> Measurement:
         """Compare the answer with the truth; a judge measures the answer to a problem with a rubric."""
         truth, how = truth_of(problem)
-        if how.kind == "rubric":
-            if candidate.content is None:
-                return Measurement({"r_rubric": 0.0}, False, outcome=Outcome.MODEL_FAULT, fault=candidate.fault)
-            return Measurement({"r_rubric": None}, None, candidate.content, "stated", detail={"compared_as": how.kind})
-        fields = {"r_fields": 0.0} if how.kind == "json" else {}
         if candidate.content is None:
-            return Measurement({"r_ans": 0.0, **fields}, False, outcome=Outcome.MODEL_FAULT, fault=candidate.fault)
+            names = {"rubric": ("r_rubric",), "json": ("r_ans", "r_fields")}.get(how.kind, ("r_ans",))
+            return Measurement(dict.fromkeys(names, 0.0), False, outcome=Outcome.MODEL_FAULT, fault=candidate.fault)
+        if how.kind == "rubric":
+            return Measurement({"r_rubric": None}, None, candidate.content, "stated", detail={"compared_as": how.kind})
         result = compare(candidate.content, truth, how)
         if result.is_correct is None:
             why = {"why": result.why}
@@ -212,13 +210,11 @@ def _marked_option(mark: str, how: HowCompared) -> str:
 
 def truth_of(problem: Problem) -> tuple[str, HowCompared]:
     """The truth of a problem and how it is compared. A record of another program has the bare truth."""
-    value = read_json(problem.answer)
-    if isinstance(value, dict) and isinstance(value.get("truth"), str):
-        try:
-            return value["truth"], HowCompared.model_validate({key: value[key] for key in value if key != "truth"})
-        except ValidationError:
-            pass
-    return problem.answer, HowCompared(kind="text")
+    stored = _stored(problem)
+    try:
+        return stored["truth"], HowCompared.model_validate(stored)
+    except (KeyError, ValidationError):
+        return problem.answer, HowCompared(kind="text")
 
 
 _IMAGES, _SCHEMA = "images", "schema"
@@ -231,9 +227,10 @@ def _with(problem: Problem, name: str, value: Any) -> Problem:
     return problem.model_copy(update={"answer": json.dumps(stored, ensure_ascii=False, sort_keys=True)})
 
 
-def _beside_truth(problem: Problem, name: str) -> Any:
-    value = read_json(problem.answer) if f'"{name}": ' in problem.answer else None
-    return value.get(name) if isinstance(value, dict) and isinstance(value.get("truth"), str) else None
+def _stored(problem: Problem) -> dict[str, Any]:
+    """What is stored as the answer of a problem; empty for a record of another program."""
+    value = read_json(problem.answer)
+    return value if isinstance(value, dict) and isinstance(value.get("truth"), str) else {}
 
 
 TASK = AnswersTask()

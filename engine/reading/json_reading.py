@@ -127,15 +127,13 @@ def _object_spans(text: str) -> tuple[list[tuple[int, int]], bool]:
     spans: list[tuple[int, int]] = []
     unclosed = 0
     position = 0
-    while len(spans) < _MAX_OBJECTS:
+    while len(spans) < _MAX_OBJECTS and unclosed <= _MAX_UNCLOSED:
         match = _START.search(text, position)
         if match is None:
             break
         end = _end_of_object(text, match.start())
         if end is None:
             unclosed += 1
-            if unclosed > _MAX_UNCLOSED:
-                break
         else:
             spans.append((match.start(), end))
         position = end or match.start() + 1

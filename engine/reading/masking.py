@@ -25,6 +25,7 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _PREFIXED = re.compile(
     r"(?:sk|pk|rk|gsk|csk|hf|xai|nvapi|r8|fw|ghp|glpat|pplx|key|AIza|AKIA|eyJ)(?=[-_.]|[A-Z0-9])(?=.*[a-z0-9]).{12,}"
 )
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _ESCAPE = re.compile(rb"(\\\\)|\\u00([2-7][0-9a-fA-F])|\\(/)")
 
 
@@ -37,12 +38,8 @@ def looks_secret(text: str, shortest: int = 12) -> bool:
     """
     if len(text.split()) > 2:
         return False
-    if _PREFIXED.match(text):
-        return True
-    words = re.findall(r"[A-Za-z0-9]+", text)
-    if any(len(word) >= shortest and re.search(r"[0-9]", word) and re.search(r"[A-Za-z]", word) for word in words):
-        return True
-    return bool(re.fullmatch(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", text))
+    part = rf"(?<![A-Za-z0-9])(?=[A-Za-z]*[0-9])(?=[0-9]*[A-Za-z])[A-Za-z0-9]{{{shortest},}}"
+    return bool(_PREFIXED.match(text) or re.search(part, text) or _UUID.fullmatch(text))
 
 
 def shown_name(name: object) -> str:

@@ -33,12 +33,8 @@ def cells(row: Mapping[str, Any], prefix: str = "", depth: int = 0) -> dict[str,
     found: dict[str, Any] = {}
     for name, value in row.items():
         column = f"{prefix}{name}"
-        if (
-            isinstance(value, Mapping)
-            and value
-            and depth < _MAX_DEPTH
-            and not _KEPT_WHOLE.fullmatch(plain_name(column))
-        ):
+        is_object = isinstance(value, Mapping) and value and depth < _MAX_DEPTH
+        if is_object and not _KEPT_WHOLE.fullmatch(plain_name(column)):
             found |= cells(value, f"{column}.", depth + 1)
         else:
             found[column] = value
@@ -57,6 +53,11 @@ def value_of(row: Mapping[str, Any], column: str) -> Any:
     return value
 
 
+def has_column(row: Mapping[str, Any], column: str) -> bool:
+    """Whether a row has a column, also one without a value; a table notes those in ``empty``."""
+    return value_of(row, column) is not None or column in row or column in getattr(row, "empty", ())
+
+
 def renamed(row: Mapping[str, Any], fields: Mapping[str, str] | None, where: str) -> Mapping[str, Any]:
     """A row with the fields that ``--fields`` names, in place of the columns or templates that they are taken from.
 
@@ -70,7 +71,7 @@ def renamed(row: Mapping[str, Any], fields: Mapping[str, str] | None, where: str
 
     def value(column: str) -> Any:
         found = value_of(row, column)
-        if found is None and column not in row and column not in getattr(row, "empty", ()):
+        if not has_column(row, column):
             here = ", ".join(map(str, row))[:300] or "no field at all"
             raise InputError(f"{where}: there is no field {quoted(column)}, which --fields names (here: {here})")
         return "" if found is None and column not in row else found

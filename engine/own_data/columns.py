@@ -13,7 +13,7 @@ from typing import Any
 
 from engine.errors import InputError
 from engine.own_data.cells import as_text, cells, is_filled, is_text, plain_name, value_of
-from engine.own_data.options import are_options
+from engine.own_data.options import listed_options
 from engine.records import IMAGE_COLUMN, IMAGE_MARK
 
 QUESTIONS = tuple(
@@ -33,6 +33,7 @@ _TITLED = frozenset("description body text content abstract article document sto
 """Columns to which a title belongs."""
 _OPTIONS = frozenset("choices options endings answerchoices answeroptions alternatives candidates".split())
 _OPTION_NAMES = "option|choice|opt|op|ending|answer|ans|sol|solution|alternative|选项"
+_SERIES = ("abcdefghij", "0123456789", "123456789")
 _OPTION = re.compile(rf"(?:{_OPTION_NAMES})(?P<numbered>[a-j]|\d)|(?P<letter>[a-j])")
 _WRONG_OPTIONS = re.compile(r"(?:distractors?|incorrectanswers?|wronganswers?)\d?")
 _SCORED_OPTIONS = ("targetscores", "mc1targets")
@@ -86,6 +87,11 @@ class Columns:
     chat: str = ""
     unused: tuple[str, ...] = ()
     images: tuple[str, ...] = ()
+
+    def used(self) -> set[str]:
+        """The columns of which a prompt or the right answer consists."""
+        asked = {*names_in(self.question), self.chat, *self.options, *self.images}
+        return {*asked, self.answer, self.names}
 
 
 def names_in(template: str) -> list[str]:
@@ -175,9 +181,7 @@ class _Table:
         self.names = [name for name in filled if name and filled[name]]
         self.images = tuple(filter(self._holds_images, self.names)) if reads_images else ()
         self._common = [name for name in self.names if filled[name] >= _MOST * len(rows) and name not in self.images]
-        self._by_name: dict[str, str] = {}
-        for name in self._common:
-            self._by_name.setdefault(plain_name(name), name)
+        self._by_name = {plain_name(name): name for name in reversed(self._common)}
 
     def check(self, columns: Iterable[str], where: str) -> None:
         """Raise ``InputError`` if no row has one of the columns."""
@@ -186,10 +190,9 @@ class _Table:
                 here = ", ".join(self.names)[:300] or "none"
                 raise InputError(f"{where}: there is no field {name!r}, which --fields names (here: {here})")
 
-    def first(self, names: Iterable[str], taken: Iterable[str] = ()) -> str:
-        """The first of the names that is a column with values; empty if none is."""
-        found = (self._by_name[name] for name in names if name in self._by_name)
-        return next((name for name in found if name not in taken), "")
+    def first(self, names: Iterable[str], taken: str) -> str:
+        """The first of the names that is another column with values; empty if none is."""
+        return next((self._by_name[name] for name in names if self._by_name.get(name, taken) != taken), "")
 
     def values(self, name: str) -> list[Any]:
         """The values of a column that are filled."""
@@ -226,7 +229,7 @@ class _Table:
         if plain_name(answer) in _SCORED_OPTIONS:
             return ()
         listed = next((name for name in self.names if plain_name(name) in _OPTIONS and name != answer), "")
-        if listed and all(map(are_options, self.values(listed))):
+        if listed and None not in map(listed_options, self.values(listed)):
             return (listed,)
         series: dict[str, list[str]] = {}
         for name in self.names:
@@ -235,11 +238,7 @@ class _Table:
                 series.setdefault(plain_name(name)[:-1], []).append(name)
         for names in series.values():
             marks = "".join(plain_name(name)[-1] for name in names)
-            if len(names) > 1 and marks in (
-                "abcdefghij"[: len(names)],
-                "0123456789"[: len(names)],
-                "123456789"[: len(names)],
-            ):
+            if len(names) > 1 and any(all_marks.startswith(marks) for all_marks in _SERIES):
                 return tuple(names)
         wrong = [name for name in self.names if _WRONG_OPTIONS.fullmatch(plain_name(name))]
         return (answer, *wrong) if wrong and answer else ()
@@ -260,12 +259,8 @@ class _Table:
         own = plain_name(found)
         if own == "instruction" and (given := self._any(("input", "context"), taken)):
             return f"{{{found}}}\n\n{{{given}}}"
-        before = [
-            name
-            for name in self.names
-            if name not in {found, *taken}
-            and (plain_name(name) in _CONTEXTS or (plain_name(name) == "title" and own in _TITLED))
-        ]
+        contexts = _CONTEXTS | {"title"} if own in _TITLED else _CONTEXTS
+        before = [name for name in self.names if name not in {found, *taken} and plain_name(name) in contexts]
         if own not in _ASKS and own not in _TITLED and before:
             return "\n".join(f"{name}: {{{name}}}" for name in [*before, found])
         return "\n\n".join(f"{{{name}}}" for name in [*before, found])
@@ -335,8 +330,7 @@ class _Table:
 
     def unused(self, columns: Columns) -> tuple[str, ...]:
         """The columns that no prompt shows."""
-        used = {*names_in(columns.question), columns.answer, *columns.options, columns.names, columns.chat}
-        used.update(columns.images)
+        used = columns.used()
         return tuple(name for name in self.names if name not in used and plain_name(name) not in NO_CONTENT)
 
     def likely(self) -> tuple[str, str]:
@@ -391,7 +385,7 @@ def _are_messages(value: Sequence[Any]) -> bool:
 def _refuse_ambiguous(table: _Table, columns: Columns, where: str, *, is_given: bool) -> None:
     """Raise where a text is called the answer and a class 0 or 1 beside it may say whether it is a right one."""
     answer = columns.answer
-    judged = table.first(("label", "iscorrect", "istrue", "correctness"), {answer})
+    judged = table.first(("label", "iscorrect", "istrue", "correctness"), answer)
     if is_given or columns.options or not judged or plain_name(answer) not in ANSWERS:
         return
     values = {as_text(value).casefold() for value in table.values(judged)}

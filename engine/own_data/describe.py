@@ -113,9 +113,8 @@ def _draft(
     """A description whose comparison is not known yet."""
     alike = [row for row in rows if row.get("compare") is None] or rows
     gold = read_gold([value_of(row, columns.answer) if columns.answer else None for row in alike])
-    draft = Description(columns, gold.form, HowCompared(kind="text"), is_boolean=gold.is_boolean)
-    if gold.is_boolean and not _are_questions(draft, rows):
-        draft = replace(draft, is_boolean=False)
+    draft = Description(columns, gold.form, HowCompared(kind="text"))
+    draft = replace(draft, is_boolean=gold.is_boolean and _are_questions(draft, rows))
     return _with_class_names(draft, rows, class_names)
 
 
@@ -205,9 +204,8 @@ def _index_base(found: Sequence[Options | None], answers: Sequence[str]) -> int 
     pairs = [
         (options, int(answer)) for options, answer in zip(found, answers, strict=True) if options and answer.isdecimal()
     ]
-    if len(pairs) < MOST * len(answers) or not pairs or any(str(index) in options.marks for options, index in pairs):
-        return None
-    if any(str(index) in options.texts for options, index in pairs):
+    are_options = any(str(index) in (*options.marks, *options.texts) for options, index in pairs)
+    if len(pairs) < MOST * len(answers) or not pairs or are_options:
         return None
     base = 0 if any(index == 0 for _, index in pairs) else 1
     fitting = sum(base <= index < len(options.marks) + base for options, index in pairs)
@@ -231,11 +229,8 @@ def _with_class_names(
         return draft
     values = [as_text(value) for row in rows if is_filled(value := value_of(row, columns.answer))]
     counts = Counter(values)
-    if (
-        len(counts) > 1
-        and all(re.fullmatch(r"-?\d{1,4}", count) for count in counts)
-        and 2 * len(counts) <= len(values)
-    ):
+    are_ids = all(re.fullmatch(r"-?\d{1,4}", value) for value in counts)
+    if are_ids and 1 < len(counts) <= len(values) / 2:
         return replace(draft, class_names={count: count for count in counts})
     return draft
 

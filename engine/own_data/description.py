@@ -11,7 +11,7 @@ from engine.answers.how import HowCompared, Kind
 from engine.answers.kinds import plain
 from engine.answers.words import read_choices
 from engine.errors import EmptyRowError, InputError
-from engine.own_data.cells import as_passage, as_text, is_filled, value_of
+from engine.own_data.cells import as_passage, as_text, has_column, is_filled, value_of
 from engine.own_data.columns import Columns, images_in, message_of, names_in
 from engine.own_data.gold import read_gold
 from engine.own_data.kinds import check_truths, how_compared
@@ -19,6 +19,7 @@ from engine.own_data.labels import LabelShortlist
 from engine.own_data.options import (
     Options,
     is_options_column,
+    listed_options,
     mark_in,
     options_in_text,
     options_of,
@@ -76,10 +77,8 @@ class Description:
     def reads(self, row: Mapping[str, Any]) -> bool:
         """Whether a row has the columns of the dataset, of which some may be empty."""
         columns = self.columns
-        names = [columns.answer or columns.chat, *names_in(columns.question)]
-        return all(value_of(row, name) is not None or _is_empty(row, name) for name in names[:1]) and (
-            not names[1:] or any(value_of(row, name) is not None or _is_empty(row, name) for name in names[1:])
-        )
+        asked = [has_column(row, name) for name in names_in(columns.question)]
+        return has_column(row, columns.answer or columns.chat) and (not asked or any(asked))
 
     def columns_line(self) -> str:
         """Which columns are read, and which are not."""
@@ -154,9 +153,8 @@ class Description:
             answers = (as_text(list(answers)),)
         if how.kind == "label" and self.shortlist is not None:
             how = how.model_copy(update={"labels": self.shortlist.of(text)})
-        used = {*names_in(columns.question), columns.answer, columns.names, columns.chat, *columns.options}
-        used.update(columns.images)
-        rest = {name: value for name, value in row.items() if name not in used and name != "compare"}
+        used = {*columns.used(), "compare"}
+        rest = {name: value for name, value in row.items() if name not in used}
         how = how.model_copy(update={"also": answers[1:]})
         images = self.images(row)
         return {**rest, "problem": text, "answer": answers[0], **({IMAGE_MARK: images} if images else {})}, how
@@ -166,14 +164,18 @@ class Description:
 
         It has a mark for each image; those of columns are at its beginning.
         """
-        text = self._text(row)
+        columns = self.columns
+        values = {name: as_passage(value_of(row, name)) for name in names_in(columns.question)}
+        text = ""
+        if columns.chat:
+            text = _as_question([message_of(one) for one in self._asked(row)])
+        elif any(values.values()):
+            text = re.sub(r"\{([^{}]+)\}", lambda found: values[found[1]], columns.question).strip()
         missing = len(self.images(row)) - text.count(IMAGE_MARK)
         return f"{IMAGE_MARK * missing}\n{text}".strip() if missing > 0 else text
 
     def images(self, row: Mapping[str, Any]) -> list[Any]:
         """The images of a row, as they are stored, in the order of their marks; None for a part that names none."""
-        if not self.columns.images and not self.columns.chat:
-            return []
         values = [value_of(row, name) for name in self.columns.images]
         listed = [one for value in values for one in (value if isinstance(value, list) else [value]) if is_filled(one)]
         parts = [image for message in self._asked(row) for image in images_in(message)]
@@ -188,15 +190,6 @@ class Description:
         while messages and message_of(messages[-1])[0] == "assistant":
             messages.pop()
         return messages
-
-    def _text(self, row: Mapping[str, Any]) -> str:
-        columns = self.columns
-        if columns.chat:
-            return _as_question([message_of(one) for one in self._asked(row)])
-        values = {name: as_passage(value_of(row, name)) for name in names_in(columns.question)}
-        if not any(values.values()):
-            return ""
-        return re.sub(r"\{([^{}]+)\}", lambda found: values[found[1]], columns.question).strip()
 
     def answers(self, row: Mapping[str, Any]) -> tuple[str, ...]:
         """The right answers of a row: any of them is right, or they are the items of a list; none where it has none."""
@@ -279,9 +272,9 @@ def _shows(text: str, options: Options) -> bool:
 
 
 def _scored_options(value: Any) -> Options | None:
-    if isinstance(value, Mapping) and isinstance(value.get("choices"), list):
-        return options_of({"options": value["choices"]}, ["options"])
-    return options_of({"options": [str(key) for key in value]}, ["options"]) if isinstance(value, Mapping) else None
+    if not isinstance(value, Mapping):
+        return None
+    return listed_options(value["choices"] if isinstance(value.get("choices"), list) else list(map(str, value)))
 
 
 def _best_scored(value: Any) -> tuple[str, ...]:
@@ -300,8 +293,3 @@ def _as_question(messages: Sequence[tuple[str, str]]) -> str:
     if any(role == "assistant" for role, _ in messages):
         return "\n\n".join(text if role == "system" else f"{role.capitalize()}: {text}" for role, text in messages)
     return "\n\n".join(text for _, text in messages)
-
-
-def _is_empty(row: Mapping[str, Any], name: str) -> bool:
-    """Whether a row of a table has a column of this name without a value."""
-    return name in row or name in getattr(row, "empty", ())

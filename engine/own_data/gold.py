@@ -9,13 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from engine.answers.reply import balanced
 from engine.own_data.cells import as_text, is_filled
-
-Form = Literal["value", "after ####", "in the last box", "any of several", "list"]
-"""How a column holds the right answer of a row. ``list``: the answer is a list."""
 
 _MOST = 0.95
 """A form is that of a column if at least this share of its values has it; the others are read as they are."""
@@ -31,12 +28,13 @@ class Gold:
     """The right answers of a dataset.
 
     Args:
-        form: how the column holds them.
+        form: how the column holds them: "value", "after ####", "in the last box", "any of several", or "list" where
+            the answer is a list.
         answers: those of each row: any of them is right, or they are the items of a list; empty if it has none.
         is_boolean: whether the values are true and false.
     """
 
-    form: Form
+    form: str
     answers: list[tuple[str, ...]]
     is_boolean: bool = False
 
@@ -49,19 +47,17 @@ def read_gold(values: Sequence[Any]) -> Gold:
     """
     filled = [value for value in values if is_filled(value)]
     texts = [value for value in filled if isinstance(value, str)]
-    if filled and _share(filled, lambda value: isinstance(value, str) and "####" in value) >= _MOST:
-        return Gold("after ####", [_one(value, _after_mark) for value in values])
-    if filled and _share(filled, lambda value: isinstance(value, str) and _box(value) is not None) >= _MOST:
-        return Gold("in the last box", [_one(value, _box) for value in values])
+    for form, read in (("after ####", _after_mark), ("in the last box", _box)):
+        if texts and sum(read(text) is not None for text in texts) / len(filled) >= _MOST:
+            return Gold(form, [_one(value, read) for value in values])
     if len(texts) < len(filled) and any(_several(value) is not None for value in filled):
         several = [_several(value) for value in values]
         found = [one if one is not None else _one(value) for one, value in zip(several, values, strict=True)]
         if all(len(one) < 2 for one in found):
             return Gold("value", found)
         return Gold(_form_of_lists(filled, found), found)
-    return Gold(
-        "value", [_one(value) for value in values], bool(filled) and all(isinstance(one, bool) for one in filled)
-    )
+    is_boolean = bool(filled) and all(isinstance(value, bool) for value in filled)
+    return Gold("value", [_one(value) for value in values], is_boolean)
 
 
 def _one(value: Any, read: Callable[[str], str | None] = as_text) -> tuple[str, ...]:
@@ -75,7 +71,7 @@ def _one(value: Any, read: Callable[[str], str | None] = as_text) -> tuple[str, 
 
 
 def _after_mark(text: str) -> str | None:
-    return text.rpartition("####")[2].strip() or None if "####" in text else None
+    return text.rpartition("####")[2].strip() if "####" in text else None
 
 
 def _box(text: str) -> str | None:
@@ -98,16 +94,15 @@ def _several(value: Any) -> tuple[str, ...] | None:
     return tuple(filter(None, map(as_text, value)))
 
 
-def _form_of_lists(values: Sequence[Any], answers: Sequence[tuple[str, ...]]) -> Form:
+def _form_of_lists(values: Sequence[Any], answers: Sequence[tuple[str, ...]]) -> str:
     """Whether lists hold several right answers, or are the answer themselves.
 
     Names of one thing are alike, or repeat; the items of a list are different, and often occur in other rows too.
     """
     lists = [answer for answer in answers if answer]
     longer = [one for one in lists if len(one) > 1]
-    if not longer or any(isinstance(value, Mapping) for value in values):
-        return "any of several"
-    if any(isinstance(one, Mapping) for value in values if isinstance(value, list) for one in value):
+    items = [item for value in values for item in (value if isinstance(value, list) else [value])]
+    if not longer or any(isinstance(item, Mapping) for item in items):
         return "any of several"
     alike = sum(_are_alike(one) for one in longer)
     are_letters = all(re.fullmatch(r"\(?[A-Z]\)?", item) for one in lists for item in one)
@@ -125,7 +120,3 @@ def _are_alike(texts: Sequence[str]) -> bool:
     return len(set(texts)) < len(texts) or any(
         one & other for index, one in enumerate(words) for other in words[index + 1 :]
     )
-
-
-def _share(values: Sequence[Any], is_so: Callable[[Any], bool]) -> float:
-    return sum(map(is_so, values)) / len(values)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from engine.answers.dates import plain_date, read_date
 from engine.answers.how import KINDS, HowCompared, Kind
@@ -59,8 +59,8 @@ def how_compared(answers: Sequence[str], kind: str | None = None, *, are_codes: 
     if found not in KINDS:
         raise InputError(f"Unknown comparison {kind!r}", fix=f"Use one of {', '.join(KINDS)}.")
     tolerance = _tolerance(found, after) if colon else None
-    if kind is None:
-        answers = [answer for answer in answers if _fits(answer, found)] or answers
+    if kind is None and found in _FITS:  # the others are compared as texts
+        answers = list(filter(_FITS[found], answers)) or answers
     if found == "label":
         return HowCompared(kind="label", labels=labels_of(answers))
     if found == "date":
@@ -99,14 +99,10 @@ def kind_of(answers: Sequence[str], are_codes: bool | None = None) -> Kind:
     """The kind of most answers of a dataset."""
     are_codes = are_identifiers(answers) if are_codes is None else are_codes
     different = list(dict.fromkeys(answers))
-    if _most(answers, different, lambda answer: answer[:1] == "{" and isinstance(read_json(answer), dict)):
-        return "json"
-    if _most(answers, different, lambda answer: answer[:1] == "[" and isinstance(read_json(answer), list)):
-        return "list"
-    if not are_codes and _most(answers, different, _is_number):
-        return "number"
-    if _most(answers, different, lambda answer: read_date(answer) is not None):
-        return "date"
+    by_value: tuple[Kind, ...] = ("json", "list", "date") if are_codes else ("json", "list", "number", "date")
+    for kind in by_value:
+        if _most(answers, different, _FITS[kind]):
+            return kind
     if all(map(_are_choices, different)) and any(len(read_choices(answer) or ()) > 1 for answer in different):
         return "set"
     if are_labels(answers):
@@ -221,23 +217,6 @@ def remark(answers: Sequence[str], how: HowCompared) -> str:
     return f"{number} of {len(answers)} are numbers, but not {next(iter(others))[:30]!r} (--compare number)"
 
 
-def _fits(answer: str, kind: str) -> bool:
-    """Whether an answer is of the kind of its dataset; others are compared as texts."""
-    match kind:
-        case "json":
-            return isinstance(read_json(answer), dict)
-        case "list":
-            return isinstance(read_json(answer), list)
-        case "number":
-            return _is_number(answer)
-        case "date":
-            return read_date(answer) is not None
-        case "formula":
-            return is_value(answer)
-        case _:
-            return True
-
-
 def _most(answers: Sequence[str], different: Sequence[str], fits: Callable[[str], bool]) -> bool:
     """Whether most answers fit. Of many, the first ones that do not fit end the search."""
     counts = Counter(answers)
@@ -286,6 +265,16 @@ def _is_number(answer: str) -> bool:
         return verify_answer(answer, answer, comparison="measured").correct is True
     except InputError:
         return False
+
+
+_FITS: Mapping[str, Callable[[str], bool]] = {
+    "json": lambda answer: isinstance(read_json(answer), dict),
+    "list": lambda answer: isinstance(read_json(answer), list),
+    "number": _is_number,
+    "date": lambda answer: read_date(answer) is not None,
+    "formula": is_value,
+}
+"""Kind -> whether an answer is of it."""
 
 
 def _is_day_first(answers: Sequence[str]) -> bool:

@@ -47,13 +47,8 @@ class Options:
         if len(same) == 1:
             return same[0]
         marked = _MARKED.fullmatch(answer)
-        if (
-            marked
-            and marked[1] in self.marks
-            and _folded(self.texts[self.marks.index(marked[1])]) == _folded(marked[2])
-        ):
-            return marked[1]
-        return None
+        options = zip(self.marks, map(_folded, self.texts), strict=True)
+        return marked[1] if marked and (marked[1], _folded(marked[2])) in options else None
 
     def lines(self) -> str:
         """The options as a prompt shows them."""
@@ -70,16 +65,11 @@ def mark_in(answer: str) -> str:
 def options_of(row: Mapping[str, Any], columns: Sequence[str]) -> Options | None:
     """The options of a row in its columns; None if it has fewer than two."""
     if len(columns) == 1:
-        return _listed(value_of(row, columns[0]))
+        return listed_options(value_of(row, columns[0]))
     texts = [as_text(value_of(row, name)) for name in columns]
     while texts and not texts[-1]:
         texts.pop()
     return _lettered(texts) if len(texts) > 1 and all(texts) else None
-
-
-def are_options(value: Any) -> bool:
-    """Whether a value has the options of a choice."""
-    return _listed(value) is not None
 
 
 def shuffled_options(texts: Sequence[str], key: str) -> Options | None:
@@ -87,7 +77,8 @@ def shuffled_options(texts: Sequence[str], key: str) -> Options | None:
     return _lettered(sorted(texts, key=lambda text: hashlib.sha256(f"{key}\n{text}".encode()).digest()))
 
 
-def _listed(value: Any) -> Options | None:
+def listed_options(value: Any) -> Options | None:
+    """The options that a value holds: a list, an object or a text; None if it has none."""
     if isinstance(value, Mapping):
         texts, labels = value.get("text", value.get("texts")), value.get("label", value.get("labels"))
         if isinstance(texts, list) and (labels is None or isinstance(labels, list)):
@@ -99,18 +90,19 @@ def _listed(value: Any) -> Options | None:
     if not isinstance(value, list) or len(value) < 2:
         return None
     if all(isinstance(one, Mapping) for one in value):
-        texts = [
-            as_text(next((one[key] for key in ("text", "content", "value", "option") if key in one), ""))
-            for one in value
-        ]
-        marks = [as_text(next((one[key] for key in ("label", "key", "id", "mark") if key in one), "")) for one in value]
+        texts = [_first_of(one, ("text", "content", "value", "option")) for one in value]
+        marks = [_first_of(one, ("label", "key", "id", "mark")) for one in value]
         return _with_marks(texts, marks) if all(texts) else None
     texts = [as_text(one) for one in value]
     found = [_MARKED.fullmatch(text) for text in texts]
     marks = [one[1] if one else "" for one in found]
-    if marks == list(LETTERS[: len(marks)]) or [mark.upper() for mark in marks] == list(LETTERS[: len(marks)]):
+    if [mark.upper() for mark in marks] == list(LETTERS[: len(marks)]):
         return _with_marks([one[2].strip() for one in found if one], marks)
     return _lettered(texts) if all(texts) else None
+
+
+def _first_of(option: Mapping[str, Any], keys: Sequence[str]) -> str:
+    return as_text(next((option[key] for key in keys if key in option), ""))
 
 
 def _in_string(value: str) -> Options | None:
@@ -126,9 +118,8 @@ def _in_string(value: str) -> Options | None:
 def _with_marks(texts: list[str], marks: list[str]) -> Options | None:
     if len(texts) < 2:
         return None
-    is_usable = len(marks) == len(set(marks)) == len(texts) and all(
-        re.fullmatch(r"[A-Za-z]|\d{1,2}", mark) for mark in marks
-    )
+    are_marks = all(re.fullmatch(r"[A-Za-z]|\d{1,2}", mark) for mark in marks)
+    is_usable = are_marks and len(marks) == len(set(marks)) == len(texts)
     return Options(tuple(marks), tuple(texts)) if is_usable else _lettered(texts)
 
 

@@ -49,8 +49,5 @@ def question_of(row: Mapping[str, Any]) -> str:
 
 
 def _first_named(row: Mapping[str, Any], names: Iterable[str]) -> str | None:
-    columns: dict[str, str] = {}
-    for name, value in row.items():
-        if is_filled(value):
-            columns.setdefault(plain_name(name), name)
+    columns = {plain_name(name): name for name in reversed([*row]) if is_filled(row[name])}
     return next((columns[name] for name in names if name in columns), None)

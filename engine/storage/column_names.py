@@ -83,6 +83,15 @@ def without_names(source: object, first: Sequence[str], below: Sequence[Sequence
     )
 
 
+def other_number(columns: Sequence[str], line: str, first: Sequence[object]) -> InputError:
+    """The error of ``--columns`` that names more or fewer columns than the first line of a file has."""
+    return InputError(
+        f"--columns names {len(columns)} columns, and the first {line} has {len(first)}",
+        why=f"It is: {shown(first)}",
+        fix="Name all columns in their order.",
+    )
+
+
 def shown(fields: Iterable[object]) -> str:
     """The fields of a line for a message."""
     return ", ".join(f"{number} = {_short(field)}" for number, field in enumerate(fields, start=1))[:500]

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from engine.errors import InputError
-from engine.storage.column_names import answers, asks, has_known_name, known, shown
+from engine.storage.column_names import answers, asks, has_known_name, known, other_number
 
 SPLITS = {
     name: usual
@@ -20,7 +20,6 @@ SPLITS = {
 }
 """Names of splits, and the usual one of each."""
 
-_COLUMNS = ("rows are columns",)
 _DEPTH = 6
 _FEW = 10
 """A split named ``train`` that is smaller than another by this factor holds examples for a prompt."""
@@ -106,18 +105,18 @@ def _is_line(value: Any) -> bool:
 
 
 def _of_lists(value: list[list[Any]], columns: Sequence[str] | None, source: str) -> Form:
-    first = value[0]
-    has_names = columns is None and has_known_name(first, value[1:])
-    if columns is not None and len(columns) != len(first):
-        raise InputError(
-            f"--columns names {len(columns)} columns, and the first row of {source} has {len(first)}",
-            why=f"It is: {shown(first)}",
-            fix="Name all columns in their order.",
-        )
-    has_names = has_names or [str(name).lower() for name in first] == [name.lower() for name in columns or ()]
-    names = [str(one) for one in first] if has_names and columns is None else columns
-    names = list(names or map(str, range(1, max(map(len, value)) + 1)))
-    notes = () if columns or has_names else (f"rows are lists; their columns are {', '.join(names)}",)
+    first = list(map(str, value[0]))
+    notes: tuple[str, ...] = ()
+    if columns is not None:
+        if len(columns) != len(first):
+            raise other_number(columns, f"row of {source}", value[0])
+        has_names = [name.lower() for name in first] == [name.lower() for name in columns]
+        names = columns
+    elif has_names := has_known_name(value[0], value[1:]):
+        names = first
+    else:
+        names = list(map(str, range(1, max(map(len, value)) + 1)))
+        notes = (f"rows are lists; their columns are {', '.join(names)}",)
     rows = [dict(zip(names, row, strict=False)) for row in value[1 if has_names else 0 :]]
     return Form(rows, notes, is_named=True)
 
@@ -137,7 +136,8 @@ def _of_columns(value: Mapping[str, Any]) -> Form | None:
         return None
     if all(_is_deep(cell) for column in lists.values() for cell in column):
         return None
-    return Form([dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)], _COLUMNS)
+    rows = [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]
+    return Form(rows, ("rows are columns",))
 
 
 def _by_id(value: Mapping[str, Any]) -> Form | None:
@@ -217,11 +217,8 @@ def _has_question_and_answer(row: Any) -> bool:
 
 def nesting(rows: Iterable[Any]) -> tuple[str, ...]:
     """The keys of the lists in which rows hold their questions, as ``paragraphs`` and ``qas`` of SQuAD."""
-    for row in islice(rows, 20):
-        path = _path_to_questions(row, _DEPTH)
-        if path:
-            return path
-    return ()
+    paths = (_path_to_questions(row, _DEPTH) for row in islice(rows, 20))
+    return next(filter(None, paths), ())
 
 
 def _path_to_questions(row: Any, depth: int) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from contextlib import closing
 from itertools import islice, zip_longest
 
 from engine.errors import InputError
-from engine.storage.column_names import are_numbered, has_known_name, shown, why_row, without_names
+from engine.storage.column_names import are_numbered, has_known_name, other_number, why_row, without_names
 from engine.storage.json_lines import MAX_LINE_BYTES, bad_line
 from engine.storage.source_files import SourceFile
 
@@ -76,9 +76,9 @@ class Table:
         self.mark = named[1] if named else max(shares, key=lambda mark: round(shares[mark], 2))
         if not shares.get(self.mark, 1):
             self.mark = ","
-        several = sum(bool(line.strip()) for line in self._lines) > 1
-        self.likely = shares.get(self.mark, 1.0) if several else 0.0
-        self.is_empty = not any(line.strip() for line in self._lines)
+        filled = sum(bool(line.strip()) for line in self._lines)
+        self.likely = shares.get(self.mark, 1.0) if filled > 1 else 0.0
+        self.is_empty = not filled
         quoted, spaced = f'{self.mark}"', f'{self.mark} "'
         self._spaced = any(spaced in line for line in self._lines) and not any(quoted in line for line in self._lines)
 
@@ -112,16 +112,13 @@ class Table:
         except InputError:  # raised again when the row is reached
             sample = [row for row in csv.reader(self._lines, delimiter=self.mark) if row]
         whole = sample[0] if sample else []
-        first = _without_empty_end(whole)
+        filled = [place for place, cell in enumerate(whole, start=1) if cell.strip()]
+        first = whole[: max(filled, default=0)]
         below = [row[: len(first)] for row in sample[1:]]
         has_names = True
         if columns is not None:
             if sample and not len(first) <= len(columns) <= len(whole):
-                raise InputError(
-                    f"--columns names {len(columns)} columns, and the first line of {path} has {len(first)}",
-                    why=f"It is: {shown(first)}",
-                    fix="Name all columns in their order.",
-                )
+                raise other_number(columns, f"line of {path}", first)
             has_names = [name.strip().lower() for name in first] == [name.lower() for name in columns]
             names = list(columns)
         elif numbered:
@@ -129,10 +126,9 @@ class Table:
             names = [str(number) for number in range(1, len(first) + 1)]
             if has_names:
                 notes.append("the first line has names and is left out")
+        elif why := why_row(first, below):
+            raise without_names(path, first, below, why)
         else:
-            why = why_row(first, below)
-            if why:
-                raise without_names(path, first, below, why)
             names = [name.strip() for name in whole]
         twice = next((name for name in names if name and names.count(name) > 1), None)
         if twice is not None:
@@ -147,15 +143,14 @@ class Table:
         with closing(self._source.text(self._encoding)) as text:
             records = self._records(islice(text, self._skipped, None), len(names), self._is_plain())
             for line, row in islice(records, 1 if has_names else 0, None):
-                if len(_without_empty_end(row)) > len(names):
+                if any(cell.strip() for cell in row[len(names) :]):
                     why = "more fields than the first line has names"
                     raise bad_line(self._source.path, line + self._skipped, why, fix=_IN_QUOTES)
                 fields = {}
                 for place, (name, value) in enumerate(zip_longest(names, row[: len(names)], fillvalue="")):
                     if name or (value.strip() and not (leave_out and place == 0)):
                         fields[name or str(place + 1)] = value
-                found = CsvRow(fields, line + self._skipped)
-                if found:
+                if found := CsvRow(fields, line + self._skipped):
                     yield found
 
     def _is_plain(self) -> bool:
@@ -221,13 +216,6 @@ class Table:
             fields.append(found["bare"] if text is None else re.sub(r'\\"|""', '"', text))
             place = found.end() + 1
         return fields
-
-
-def _without_empty_end(row: Sequence[str]) -> list[str]:
-    kept = list(row)
-    while kept and not kept[-1].strip():
-        kept.pop()
-    return kept
 
 
 def _unquoted(field: str) -> str:

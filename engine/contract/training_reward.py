@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
@@ -61,6 +63,15 @@ class TrainingReward(ABC, Generic[SettingsT, ContentT]):
         Raises:
             InputError: says what differs.
         """
+
+    def reward_function(
+        self, problems: Sequence[Problem], settings: SettingsT
+    ) -> AbstractContextManager[RewardFunction]:
+        """:meth:`pay` with these settings, for a block in which these problems are scored.
+
+        A reward that needs processes or files for it opens them here and closes them with the block.
+        """
+        return nullcontext(functools.partial(self.pay, settings=settings))
 
     def keys(self) -> dict[str, str]:
         """All keys of a configuration file with the field that each sets."""

@@ -44,7 +44,7 @@ class GenerateSettings(Chosen):
     seed: int = Field(3407, description="of SUMO and of the exploration")
     explore: float = Field(0.3, ge=0, le=1, description="share of random decisions in the run that states come from")
     max_decisions: Positive | None = Field(None, description="decisions per scenario; all by default")
-    keep_states: bool = Field(False, description="store SUMO's state of each row")
+    keep_states: bool = Field(False, description="store SUMO's state of each row, for rewards that simulate")
     time_limit: float = Field(60.0, gt=0, description="seconds without a sign of life before a simulation is stopped")
 
 

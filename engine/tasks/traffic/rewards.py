@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from functools import lru_cache
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -14,10 +14,29 @@ from engine.tasks.traffic.rows import TrafficRow
 from engine.tasks.traffic.signals import Observation, PhaseMeasure
 
 
-class TrafficRewardSettings(BaseModel):
-    """How a decision is paid in training."""
+class OutcomeSettings(BaseModel):
+    """Where the outcomes of both decisions come from."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+    tsc_reward_mode: Literal["stored", "live"] = Field(
+        default="stored", description="outcomes of the decisions: stored in the rows, or simulated from the state files"
+    )
+    live_dataset: str = Field(
+        default="data/traffic", description="live: grpo_dataset.json with its state files, or a folder of several"
+    )
+    live_scenarios_dir: str = Field(
+        default="data/traffic/scenarios", description="live: the folder with the scenarios of the dataset"
+    )
+    live_workers: int = Field(default=2, gt=0, description="live: simulations at the same time")
+    live_time_limit_s: float = Field(
+        default=60.0, gt=0, description="live: seconds without a sign of life before a simulation is replaced"
+    )
+    live_max_failures: int = Field(default=10, ge=0, description="live: more failed simulations than that end the run")
+
+
+class TrafficRewardSettings(OutcomeSettings):
+    """How a decision is paid in training."""
 
     strict: float = Field(default=1.0, description="format reward of a reply in the exact form")
     partial: float = Field(default=-0.5, description="format reward of a reply whose decision can be read")

@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
+from engine.errors import InputError, MissingInputError
 from engine.tasks.traffic.signals import Observation
 
 DATASET = "grpo_dataset.json"
@@ -162,8 +164,57 @@ def crossing_id(junction: str) -> int:
     return int.from_bytes(hashlib.sha256(junction.encode()).digest()[:4], "big") % 10_000
 
 
+def dataset_files(path: Path) -> list[Path]:
+    """A dataset file, or those of a directory's scenarios (``*/grpo_dataset.json``).
+
+    Raises:
+        MissingInputError: there is none.
+    """
+    if path.is_file():
+        return [path]
+    files = sorted(path.glob(f"*/{DATASET}")) or sorted(path.glob(DATASET))
+    if not files:
+        raise MissingInputError(
+            f"No {DATASET} in {path}",
+            fix="Generate one: python -m grpo_training.traffic generate --all",
+        )
+    return files
+
+
+def read_rows(path: Path) -> list[TrafficRow]:
+    """The rows of a dataset file.
+
+    Raises:
+        InputError: the file is no JSON array, a row does not fit its schema, or two have the same id; it names the row.
+    """
+    rows: dict[str, TrafficRow] = {}
+    for number, value in enumerate(read_array(path), 1):
+        try:
+            row = TrafficRow.model_validate(value)
+        except ValidationError as error:
+            raise InputError(f"{path}, row {number}: {first_fault(error)}") from None
+        if rows.setdefault(row.id, row) is not row:
+            raise InputError(f"{path}, row {number}: the id {row.id!r} is there twice")
+    return list(rows.values())
+
+
 def first_fault(error: ValidationError) -> str:
     """The first thing that is wrong with a row."""
     first = error.errors()[0]
     field = ".".join(map(str, first["loc"]))
     return f"{field + ': ' if field else ''}{str(first['msg']).removeprefix('Value error, ')}"
+
+
+def read_array(path: Path) -> list[Any]:
+    """The JSON array of a dataset file.
+
+    Raises:
+        InputError: it cannot be read, or is no array.
+    """
+    try:
+        values = json.loads(path.read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{path} cannot be read: {error}") from None
+    if not isinstance(values, list):
+        raise InputError(f"{path}: expected a JSON array, got {type(values).__name__}")
+    return values

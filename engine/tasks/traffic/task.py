@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import math
 import re
-from collections.abc import Mapping
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from engine.errors import InputError
-from engine.records import Candidate, Completion, Fault, Outcome, Problem
+from engine.records import Candidate, Completion, DisplayBlock, Fault, Outcome, Problem
 from engine.task import Measurement, Task
 from engine.tasks.traffic import ROW_FIELDS
 from engine.tasks.traffic.policies import max_pressure
 from engine.tasks.traffic.reply import Tier, TrafficReply, read_reply
-from engine.tasks.traffic.rewards import after, better_branch, observation_of, regret, row_of_answer
-from engine.tasks.traffic.rows import TrafficRow, crossing_id, first_fault, moment
+from engine.tasks.traffic.rewards import OutcomeSettings, after, better_branch, observation_of, regret, row_of_answer
+from engine.tasks.traffic.rows import Branches, TrafficRow, crossing_id, first_fault, moment
+from engine.tasks.traffic.simulation.live import LiveOutcomes, live_scenarios
 from engine.tasks.traffic.training import TrafficTrainingReward
 
 _GAIN_SCALE = 10.0  # halting vehicles, as ``reward_scale`` of the training reward
@@ -41,6 +45,9 @@ class TrafficTask(Task[TrafficReply]):
     0.5 to 1 with what it saves over the other branch; ``r_format`` pays the form. The worse branch earns nothing, as
     there are only two and a fixed reply takes the better one half of the time. The truth of a problem is its row as
     JSON text, so that cached groups can be scored again without the dataset.
+
+    Args:
+        options: where the outcomes of the decisions come from; by default they are those that the row stores.
     """
 
     name = "traffic"
@@ -49,6 +56,11 @@ class TrafficTask(Task[TrafficReply]):
     answer_components = frozenset({"r_ans", "r_tsc"})
     reply_schema = _SCHEMA
     reply_description = 'one JSON object, {"extend": "yes"} or {"extend": "no"}'
+
+    def __init__(self, options: OutcomeSettings | None = None) -> None:
+        self._options = options or OutcomeSettings()
+        self._live: LiveOutcomes | None = None
+        self._guard = threading.Lock()
 
     def problem_from_row(self, row: Mapping[str, Any], where: str) -> Problem:
         """A row of ``grpo_dataset.json``."""
@@ -74,7 +86,7 @@ class TrafficTask(Task[TrafficReply]):
         return Candidate(outcome=Outcome.OK, text=completion.text, stated_answer=reply.decision, content=reply)
 
     def evaluate(self, candidate: Candidate[TrafficReply], problem: Problem) -> Measurement:
-        """Score the decision with the outcomes of both branches."""
+        """Score the decision with the outcomes of both branches: those of the row, or simulated ones."""
         reply = candidate.content
         if reply is None or reply.extend is None:
             return Measurement(
@@ -85,6 +97,12 @@ class TrafficTask(Task[TrafficReply]):
                 detail={"tier": Tier.INVALID},
             )
         row = row_of_answer(problem.answer)
+        if self._options.tsc_reward_mode == "live":
+            branches = self._simulated(row)
+            if branches is None:
+                fault = Fault(kind="simulation_failed", message="the decision could not be simulated")
+                return Measurement({}, None, outcome=Outcome.INFRA_FAULT, fault=fault, detail={"why": fault.message})
+            row = row.model_copy(update={"branches": branches})
         gain = after(not reply.extend, row) - after(reply.extend, row)
         is_correct = gain >= 0
         components = {"r_ans": 1.0, "r_tsc": (1 + math.tanh(gain / _GAIN_SCALE)) / 2, "r_format": _FORMAT[reply.tier]}
@@ -101,9 +119,52 @@ class TrafficTask(Task[TrafficReply]):
             },
         )
 
+    def _simulated(self, row: TrafficRow) -> Branches | None:
+        """Both outcomes from simulations; None where one failed. They are started at the first call.
+
+        Raises:
+            InputError: there is no dataset with the row and its state file.
+            TooManyFailuresError: more simulations failed than the options allow.
+        """
+        with self._guard:
+            if self._live is None:
+                paths = Path(self._options.live_dataset), Path(self._options.live_scenarios_dir)
+                self._live = LiveOutcomes(live_scenarios(*paths), self._options)
+                atexit.register(self._live.close)
+        return self._live.branches(row)
+
     def re_ask_reason(self, candidate: Candidate[TrafficReply]) -> str | None:
         """A reply without a decision may be sent again."""
         return candidate.fault.message if candidate.fault is not None else None
+
+    def display(
+        self, candidate: Candidate[TrafficReply], problem: Problem, detail: Mapping[str, Any], folder: Path
+    ) -> Sequence[DisplayBlock]:
+        """The queues at the junction: when the decision was due, and at the end of both branches."""
+        try:
+            row = row_of_answer(problem.answer)
+        except (TypeError, ValueError):  # the record of another program, or a damaged one
+            return []
+        branches = (row.branches.extend, row.branches.switch)
+        rows: list[tuple[str, ...]] = [("phase", "queue now", "after extend", "after switch")]
+        for phase in map(str, row.phase_order):
+            queues = (row.phase_metrics[phase], *(branch.phase_queues.get(phase) for branch in branches))
+            green = " (green)" if phase == str(row.current_phase_id) else ""
+            rows.append((phase + green, *("" if queue is None else f"{queue:g}" for queue in queues)))
+        rows.append(("halting vehicles", str(row.queue), *(str(branch.queue) for branch in branches)))
+        rows.append(("mean over the horizon", "", f"{after(True, row):.1f}", f"{after(False, row):.1f}"))
+        rows.append(("waiting time (s)", "", *(f"{branch.waiting_s:g}" for branch in branches)))
+        rows.append(("vehicles that left", "", *(str(branch.throughput) for branch in branches)))
+        return [DisplayBlock("queues of both branches", "table", _outcomes_text(row), rows)]
+
+    @property
+    def check_options(self) -> OutcomeSettings:
+        """Where the outcomes of the decisions come from."""
+        return self._options
+
+    def with_check_options(self, options: BaseModel) -> TrafficTask:
+        """This task with outcomes from elsewhere."""
+        return TrafficTask(OutcomeSettings.model_validate(options.model_dump()))
 
     @property
     def training_reward(self) -> TrafficTrainingReward:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
 from types import MappingProxyType
 
-from engine.contract.training_reward import Pay, TrainingReward
+from engine.contract.training_reward import Pay, RewardFunction, TrainingReward
 from engine.errors import InputError
 from engine.records import Candidate, Problem
 from engine.tasks.traffic.policies import max_pressure
 from engine.tasks.traffic.reply import INVALID, Tier, TrafficReply
 from engine.tasks.traffic.rewards import (
+    OutcomeSettings,
     TrafficRewardSettings,
     better_branch,
     observation_of,
@@ -19,6 +23,7 @@ from engine.tasks.traffic.rewards import (
     traffic_reward,
 )
 from engine.tasks.traffic.rows import TrafficRow
+from engine.tasks.traffic.simulation.live import LiveOutcomes, LiveScenario, check_states, live_scenarios
 
 _FORMAT_SECTIONS = ("format_reward", "reward.format")
 _TIERS = ("strict", "partial", "invalid")
@@ -35,6 +40,7 @@ class TrafficTrainingReward(TrainingReward[TrafficRewardSettings, TrafficReply])
             **{f"{section}.{name}": name for section in ("reward", "reward.chain") for name in _WEIGHTS},
             "reward.chain.use_relative_baseline": "use_relative_baseline",
             **dict.fromkeys(("reward.tsc.reward_scale", "sumo.reward_scale"), "reward_scale"),
+            **dict.fromkeys(("max_workers", "sumo.max_workers"), "live_workers"),
             "sumo.extend_seconds": "extend_seconds",
         }
     )
@@ -44,7 +50,6 @@ class TrafficTrainingReward(TrainingReward[TrafficRewardSettings, TrafficReply])
                 ("format_reward.extract_regex", "reward.format.extract_regex"), "replies are read in one way"
             ),
             "reward.max_pressure": "the agreement with Max-Pressure is always logged",
-            **dict.fromkeys(("max_workers", "sumo.max_workers"), "no simulation runs: the rows store the outcomes"),
             "sumo.port_range": "simulations use no ports",
             "simulation": "the dataset was simulated by `python -m grpo_training.traffic generate`, with its own flags",
         }
@@ -55,15 +60,27 @@ class TrafficTrainingReward(TrainingReward[TrafficRewardSettings, TrafficReply])
         return pay_of(candidate.content or INVALID, row_of_answer(problem.answer), settings)
 
     def check(self, problems: Sequence[Problem], settings: TrafficRewardSettings) -> None:
-        """Refuse rows that were made with another extension."""
-        for problem in problems:
-            row = row_of_answer(problem.answer)
+        """Refuse rows that were made with another extension, and live outcomes of rows without a state file."""
+        rows = [row_of_answer(problem.answer) for problem in problems]
+        for row in rows:
             if settings.extend_seconds not in (None, row.extend_seconds):
                 raise InputError(
                     f"Row {row.id} was made with extensions of {row.extend_seconds} s, the configuration has "
                     f"extend_seconds {settings.extend_seconds}",
                     fix="Leave extend_seconds out, or generate the dataset again with --extend-seconds.",
                 )
+        if settings.tsc_reward_mode == "live":
+            _scenarios(rows, settings)
+
+    @contextmanager
+    def reward_function(self, problems: Sequence[Problem], settings: TrafficRewardSettings) -> Iterator[RewardFunction]:
+        """:meth:`pay`; in the mode ``live`` with a pool of simulations."""
+        if settings.tsc_reward_mode == "stored":
+            yield functools.partial(self.pay, settings=settings)
+            return
+        scenarios = _scenarios([row_of_answer(problem.answer) for problem in problems], settings)
+        with closing(LiveOutcomes(scenarios, settings)) as live:
+            yield functools.partial(_pay_live, settings=settings, live=live)
 
 
 def pay_of(reply: TrafficReply, row: TrafficRow, settings: TrafficRewardSettings) -> Pay:
@@ -82,3 +99,23 @@ def pay_of(reply: TrafficReply, row: TrafficRow, settings: TrafficRewardSettings
         figures["agreement/better_branch"] = float(reply.extend == best)
     total = settings.format_weight * form + settings.tsc_weight * tsc
     return Pay(total, {"format": form, "tsc": tsc}, figures, is_correct=best is None or reply.extend == best)
+
+
+def _pay_live(
+    candidate: Candidate[TrafficReply], problem: Problem, *, settings: TrafficRewardSettings, live: LiveOutcomes
+) -> Pay:
+    """The reward by simulated outcomes; none where the simulation failed. A reply without a decision needs none."""
+    reply, row = candidate.content or INVALID, row_of_answer(problem.answer)
+    if reply.extend is not None:
+        branches = live.branches(row)
+        if branches is None:
+            return Pay(None, error=f"row {row.id} could not be simulated: {live.last_failure}")
+        row = row.model_copy(update={"branches": branches})
+    return pay_of(reply, row, settings)
+
+
+def _scenarios(rows: Sequence[TrafficRow], settings: OutcomeSettings) -> dict[str, LiveScenario]:
+    names = {row.scenario for row in rows}
+    scenarios = live_scenarios(Path(settings.live_dataset), Path(settings.live_scenarios_dir), names)
+    check_states(scenarios, rows)
+    return scenarios

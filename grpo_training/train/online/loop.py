@@ -83,7 +83,7 @@ def train_online(
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore", FutureWarning)  # TRL uses deprecated names of transformers
         settings = config.reward_settings
-        paid_by = None if settings is None else reward_functions(kept, settings)
+        paid_by = None if settings is None else stack.enter_context(reward_functions(kept, settings))
         reward = stack.enter_context(
             TrlReward(custom=load_reward(config.reward), reward_functions=paid_by, deadline_s=config.score_deadline)
         )

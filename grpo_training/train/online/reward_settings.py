@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from pydantic import ValidationError
@@ -69,15 +69,19 @@ def check_rewards(problems: Sequence[Problem], given: Mapping[str, Any]) -> None
         reward.check(of_task, settings)
 
 
-def reward_functions(problems: Sequence[Problem], given: Mapping[str, Any]) -> dict[str, RewardFunction]:
+@contextmanager
+def reward_functions(problems: Sequence[Problem], given: Mapping[str, Any]) -> Iterator[dict[str, RewardFunction]]:
     """The training reward of each task of the problems with these settings, by the name of the task.
 
     Raises:
         InputError: a task has no training reward with these settings, or they do not fit its problems.
     """
     check_rewards(problems, given)
-    rewards = _rewards_of(problems, given).items()
-    return {name: partial(reward.pay, settings=settings) for name, (reward, settings, _) in rewards}
+    with ExitStack() as stack:
+        yield {
+            name: stack.enter_context(reward.reward_function(of_task, settings))
+            for name, (reward, settings, of_task) in _rewards_of(problems, given).items()
+        }
 
 
 def _rewards_of(

@@ -15,11 +15,11 @@ import uuid
 import pytest
 
 from engine.errors import ConfigurationError, InputError
+from engine.tasks.traffic.rows import read_rows
 from engine.tasks.traffic.simulation.generation import GenerationSettings, generate_scenario
 from engine.tasks.traffic.simulation.process import SimulationFailedError
 from grpo_training.traffic.__main__ import main
 from tests.conftest import ROOT
-from tests.engine.tasks.traffic.support import rows_of
 from tests.grpo_training.traffic.conftest import DECISIONS
 from tests.grpo_training.traffic.support import marked_processes
 
@@ -154,7 +154,7 @@ class TestGeneration:
         done = generate_scenario(folder, tmp_path / "data", GenerationSettings(max_decisions=5, horizon=20))
         assert done.rows == 5
         assert {
-            (row.min_green < 10, row.max_green <= 55) for row in rows_of(tmp_path / "data/actuated/grpo_dataset.json")
+            (row.min_green < 10, row.max_green <= 55) for row in read_rows(tmp_path / "data/actuated/grpo_dataset.json")
         } == {(True, True)}
         words = ["--scenarios-dir", str(tmp_path / "scenarios"), "--seeds", "1", "--seconds", "300"]
         output = tmp_path / "out.json"
@@ -176,8 +176,8 @@ class TestGeneration:
         name, output = min(path.name for path in scenarios.iterdir()), tmp_path / "data"
         words = ["generate", "--scenario", name, "--scenarios-dir", str(scenarios), "--output-dir", str(output)]
         assert main([*words, "--max-decisions", "10", "--horizon", "40"]) == 0
-        [far, *others] = rows_of(output / name / "grpo_dataset.json")
-        near = next(iter(rows_of(generated / name / "grpo_dataset.json")))
+        [far, *others] = read_rows(output / name / "grpo_dataset.json")
+        near = next(iter(read_rows(generated / name / "grpo_dataset.json")))
         assert {row.horizon for row in (far, *others)} == {40}
         assert near.horizon == 20
         assert far.prompt == near.prompt

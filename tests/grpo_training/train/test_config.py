@@ -75,7 +75,7 @@ reward: {format_weight: 1.0, tsc_weight: 1.0}
 
 def test_keys_of_a_tasks_reward_are_read_into_its_settings_and_make_the_training_online(tmp_path):
     read = from_text(tmp_path, SEED_YAML + FLAT_REWARD_KEYS)
-    given = {"format_weight": 1.0, "tsc_weight": 1.0, "extend_seconds": 5}
+    given = {"format_weight": 1.0, "tsc_weight": 1.0, "live_workers": 4, "extend_seconds": 5}
     assert read.reward_settings == given
     assert (read.mode, str(read.dataset_path)) == ("online", "data/grpo_datasets")
 
@@ -83,7 +83,7 @@ def test_keys_of_a_tasks_reward_are_read_into_its_settings_and_make_the_training
 def test_reward_keys_in_sections_mean_the_same(tmp_path, capsys):
     nested = from_text(tmp_path, SEED_YAML + NESTED_REWARD_KEYS).reward_settings
     values = {"strict": 1.0, "partial": -0.5, "invalid": -10.0, "extend_seconds": 5, "reward_scale": 10.0}
-    assert nested == values | {"format_weight": 1.0, "tsc_weight": 1.0}
+    assert nested == values | {"format_weight": 1.0, "tsc_weight": 1.0, "live_workers": 4}
     assert re.search(r"run.yaml: sumo.port_range has no effect: .*no ports", capsys.readouterr().err)
 
 
@@ -215,7 +215,7 @@ def test_reward_settings_on_the_command_line_replace_single_keys_of_the_file(tmp
     config = tmp_path / "run.yaml"
     config.write_text(SEED_YAML + FLAT_REWARD_KEYS)
     given = parse("--config", str(config), "--reward-settings", '{"tsc_weight": 10, "reward_scale": 3.0}')
-    in_file = {"format_weight": 1.0, "extend_seconds": 5}
+    in_file = {"format_weight": 1.0, "live_workers": 4, "extend_seconds": 5}
     assert given.reward_settings == in_file | {"tsc_weight": 10, "reward_scale": 3.0}
     config.write_text(SEED_YAML + "reward_settings: {format_weight: 1.0, tsc_weight: 1.0}\n")
     given = parse("--config", str(config), "--reward-settings", '{"tsc_weight": 10}')

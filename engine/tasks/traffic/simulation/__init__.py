@@ -2,6 +2,6 @@
 
 ``sumo`` is SUMO in one process, ``runs`` what such a process does, and ``server`` forks such processes. The other
 modules run in the process of the command: ``process`` starts and stops a simulation, ``generation`` makes datasets,
-``closed_loop`` measures policies. Only ``sumo``, ``runs`` and ``server`` import
+``closed_loop`` measures policies, ``live`` simulates single branches. Only ``sumo``, ``runs`` and ``server`` import
 libsumo.
 """

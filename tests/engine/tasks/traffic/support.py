@@ -1,8 +1,6 @@
-"""A row with outcomes that are chosen by the test, and the rows of a dataset."""
+"""A row with outcomes that are chosen by the test."""
 
-import json
-
-from engine.tasks.traffic.rows import TrafficRow, row_of
+from engine.tasks.traffic.rows import row_of
 from engine.tasks.traffic.signals import Observation, PhaseMeasure
 
 
@@ -36,8 +34,3 @@ def row(before=7, extend=5, switch=9, **seen):
         horizon=20,
         state_file="",
     )
-
-
-def rows_of(path):
-    """The rows of a dataset file."""
-    return [TrafficRow.model_validate(each) for each in json.loads(path.read_text())]

@@ -2,7 +2,7 @@
 
 * two readers of replies, and the truth table: ``test_reply.py``
 * limits that the model does not see: ``test_rows.py``
-* states without random numbers, branches with other seeds: ``test_simulation.py`` (states simulated again)
+* states without random numbers, branches with other seeds: ``test_simulation.py`` (live outcomes equal stored ones)
 * a validation that blocks the first run, data without rows: ``tests/grpo_training/traffic/test_steps.py``
 """
 
@@ -23,6 +23,7 @@ import pytest
 from engine.records import Completion
 from engine.tasks.traffic.policies import max_pressure
 from engine.tasks.traffic.rewards import observation_of
+from engine.tasks.traffic.rows import read_rows
 from engine.tasks.traffic.scenarios import SimulationOptions
 from engine.tasks.traffic.simulation import generation
 from engine.tasks.traffic.simulation import process as process_module
@@ -32,7 +33,7 @@ from engine.tasks.traffic.task import TASK
 from grpo_training.agents.generator import generator_messages
 from grpo_training.train.online.rewards import TrlReward, dataset_rows
 from tests.conftest import ROOT
-from tests.engine.tasks.traffic.support import row, rows_of
+from tests.engine.tasks.traffic.support import row
 
 needs_sumo = [
     pytest.mark.sumo,
@@ -124,7 +125,7 @@ for state in sys.argv[2:]:
 @sumo
 def test_b_the_queue_of_a_row_is_that_of_its_own_light(grid, dataset):
     """Counted from the speeds of the vehicles in the stored states, by a program of its own."""
-    rows = rows_of(dataset)
+    rows = read_rows(dataset)
     states = [dataset.parent / each.state_file for each in rows]
     counted = [json.loads(line[2:]) for line in run_python(STATES, next(grid.glob("*.sumocfg")), *states)]
     assert [each.queue for each in rows] == [
@@ -158,8 +159,8 @@ def test_c_a_failed_branch_drops_its_row_and_is_counted_and_the_other_rows_are_u
     monkeypatch.setattr(generation, "simulate", failing)
     settings = GenerationSettings(max_decisions=12, horizon=20)
     done = generate_scenario(grid, tmp_path, settings)
-    made = rows_of(tmp_path / grid.name / "grpo_dataset.json")
-    whole = {each.id: each.branches for each in rows_of(dataset)}
+    made = read_rows(tmp_path / grid.name / "grpo_dataset.json")
+    whole = {each.id: each.branches for each in read_rows(dataset)}
     assert done.dropped["a branch failed"] >= 2
     assert len(made) + done.dropped["a branch failed"] == len(whole)
     assert all(each.branches == whole[each.id] for each in made)
@@ -179,7 +180,7 @@ def test_d_max_pressure_extends_below_the_minimum_and_switches_at_the_maximum_of
 
 @sumo
 def test_d_on_real_rows_the_baseline_takes_both_decisions(dataset):
-    rows = rows_of(dataset)
+    rows = read_rows(dataset)
     decisions = [max_pressure(observation_of(each)) for each in rows]
     assert set(decisions) == {True, False}
     assert all(each.min_green <= each.current_green_elapsed <= each.max_green for each in rows)
@@ -192,7 +193,7 @@ IDS = """
 import json
 from engine.tasks.traffic.policies import exploring, max_pressure
 from engine.tasks.traffic.rows import crossing_id
-from tests.engine.tasks.traffic.support import observation, row, rows_of
+from tests.engine.tasks.traffic.support import observation, row
 print("> " + json.dumps([row(junction=name).id + row(junction=name).prompt for name in ("n7", "cluster_1#2", "路口")]))
 print("> " + json.dumps([crossing_id("n7"), [exploring(max_pressure, 1.0, 3)(observation(time=t)) for t in range(50)]]))
 """

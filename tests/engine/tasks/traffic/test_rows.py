@@ -5,7 +5,8 @@ import sys
 import pytest
 from pydantic import ValidationError
 
-from engine.tasks.traffic.rows import TrafficRow, crossing_id
+from engine.errors import InputError
+from engine.tasks.traffic.rows import TrafficRow, crossing_id, read_array
 from tests.conftest import ROOT
 from tests.engine.tasks.traffic.support import outcome, row
 
@@ -64,6 +65,19 @@ def test_a_row_that_contradicts_itself_is_refused(change):
     values = row().model_dump(mode="json") | change
     with pytest.raises(ValidationError):
         TrafficRow.model_validate(values)
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [("[" * 100_000, "recursion"), ("{}", "expected a JSON array"), ("[NaN", "Expecting"), ("", "Expecting value")],
+)
+def test_a_file_that_is_no_array_is_one_error(tmp_path, content, what):
+    path = tmp_path / "grpo_dataset.json"
+    path.write_text(content)
+    with pytest.raises(InputError, match=what):
+        read_array(path)
+    path.write_text("\ufeff[1]", encoding="utf-8")
+    assert read_array(path) == [1]
 
 
 @pytest.mark.parametrize("place", ["phase_metrics", "moving", "branches.extend.phase_queues"])

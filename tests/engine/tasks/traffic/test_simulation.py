@@ -1,5 +1,6 @@
-"""Generation and closed loop in SUMO itself, on small scenarios and on a real network."""
+"""Generation, live outcomes and closed loop in SUMO itself, on small scenarios and on a real network."""
 
+import dataclasses
 import importlib.util
 import json
 import os
@@ -8,19 +9,20 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import closing
 from itertools import pairwise
 
 import pytest
 
 from engine.errors import InputError
-from engine.tasks.traffic.rewards import observation_of
-from engine.tasks.traffic.rows import state_text
-from engine.tasks.traffic.scenarios import SimulationOptions, find_config
+from engine.tasks.traffic.rewards import OutcomeSettings, observation_of
+from engine.tasks.traffic.rows import read_rows, state_text
+from engine.tasks.traffic.scenarios import find_config
 from engine.tasks.traffic.simulation.closed_loop import run_closed_loop
 from engine.tasks.traffic.simulation.generation import GenerationSettings, generate_scenario
-from engine.tasks.traffic.simulation.process import SimulationFailedError, simulate
+from engine.tasks.traffic.simulation.live import LiveOutcomes, TooManyFailuresError, live_scenarios
+from engine.tasks.traffic.simulation.process import SimulationFailedError
 from tests.conftest import ROOT, shared_file
-from tests.engine.tasks.traffic.support import rows_of
 from tests.support.sumo_scenarios import write_scenario
 
 pytestmark = [
@@ -29,6 +31,10 @@ pytestmark = [
     pytest.mark.timeout(300),
 ]
 SHORT = GenerationSettings(max_decisions=12, keep_states=True, horizon=20)
+
+
+def rows_of(path):
+    return read_rows(path)
 
 
 def contents(folder):
@@ -64,22 +70,24 @@ def test_the_same_settings_give_the_same_bytes(grid, dataset, tmp_path):
     assert (tmp_path / grid.name / "grpo_dataset.json").read_bytes() == dataset.read_bytes()
 
 
-def simulated(row, config, folder, extend):
-    """The outcome of a decision, from the state that was stored with its row."""
-    options = SimulationOptions(str(config), row.seed, row.extend_seconds)
-    return simulate("branch", options, folder / row.state_file, row.junction_id, extend, row.horizon, limit_s=60.0)
+def test_live_outcomes_equal_the_stored_ones(grid, dataset):
+    rows = rows_of(dataset)
+    with closing(LiveOutcomes(live_scenarios(dataset, grid.parent), OutcomeSettings())) as live:
+        for row in reversed(rows):
+            assert live.branches(row) == row.branches
 
 
-def test_a_stored_state_that_is_simulated_again_gives_the_stored_outcomes(grid, dataset):
-    for row in reversed(rows_of(dataset)):
-        assert simulated(row, find_config(grid), dataset.parent, extend=True) == row.branches.extend
-        assert simulated(row, find_config(grid), dataset.parent, extend=False) == row.branches.switch
-
-
-def test_a_state_of_another_network_is_an_error_and_no_zero(dataset, tmp_path):
+def test_a_state_of_another_network_is_an_error_and_no_zero(grid, dataset, tmp_path):
     other = find_config(write_scenario(tmp_path, "single"))
-    with pytest.raises(SimulationFailedError, match="The simulation of single failed"):
-        simulated(rows_of(dataset)[0], other, dataset.parent, extend=True)
+    rows = rows_of(dataset)
+    scenarios = {
+        name: dataclasses.replace(each, config=other) for name, each in live_scenarios(dataset, grid.parent).items()
+    }
+    settings = OutcomeSettings(live_workers=1, live_max_failures=2)
+    with closing(LiveOutcomes(scenarios, settings)) as live:
+        assert live.branches(rows[0]) is None
+        with pytest.raises(TooManyFailuresError, match="3 simulated decisions failed"):
+            live.branches(rows[1])
 
 
 def test_a_kill_leaves_nothing_and_the_next_run_gives_the_same_files(grid, dataset, tmp_path):

@@ -112,3 +112,14 @@ def test_generator_and_critic_learn_from_decisions(dataset, tmp_path):
     fusions = [json.loads(line) for line in (tmp_path / "cache/critic_results.jsonl").read_text().splitlines()]
     assert [fusion["is_correct"] for fusion in fusions] == [False, True]
     assert json.loads((tmp_path / "experiences/generator_1_experiences.json").read_text())
+
+
+def test_a_decision_is_displayed_with_the_queues_of_both_branches(dataset, tmp_path):
+    first, _ = load_problems(str(dataset))
+    task = task_named("traffic")
+    candidate = task.parse(Completion(text='{"extend": "yes"}'), first)
+    [block] = task.display(candidate, first, {}, tmp_path)
+    rows = {row[0]: row[1:] for row in block.rows}
+    assert rows["mean over the horizon"] == ("", "5.0", "9.0")
+    assert "the better decision" in block.text
+    assert task.display(candidate, first.model_copy(update={"answer": "[1]"}), {}, tmp_path) == []

@@ -253,7 +253,7 @@ BETTER_TO_EXTEND, BETTER_TO_SWITCH = (
 
 
 def pay(problems, texts, given, metrics=None):
-    with TrlReward(reward_functions=reward_functions(problems, given)) as reward:
+    with reward_functions(problems, given) as paid_by, TrlReward(reward_functions=paid_by) as reward:
         log = {} if metrics is None else {"log_metric": metrics.__setitem__}
         return score(reward, problems, texts, **log)
 

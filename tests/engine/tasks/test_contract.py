@@ -84,7 +84,7 @@ def test_each_task_implements_the_protocols_that_it_needs():
             "RemarksOnProblems",
         },
         "phaser": {"DisplaysItself", "MakesAnswers", "HasCheckOptions", "AddsScoredFields"},
-        "traffic": {"GradesInParts", "TrainsOnline"},
+        "traffic": {"DisplaysItself", "GradesInParts", "HasCheckOptions", "TrainsOnline"},
     }
 
 

@@ -30,14 +30,16 @@ class LibraryRenderer:
 
     def render(self, state: LibraryState) -> bytes:
         """The content of the file."""
-        self._texts = {one.id: self._text(one) for one in state.experiences}
-        content = b",\n".join(text for _, text in self._texts.values())
+        known = self._texts
+        self._texts = {
+            one.id: written if (written := known.get(one.id)) is not None and written[0] is one else self._text(one)
+            for one in state.experiences
+        }
+        content = b",\n".join([text for _, text in self._texts.values()])
         return b"[\n" + content + b"\n]\n" if content else b"[]\n"
 
-    def _text(self, one: Experience) -> tuple[Experience, bytes]:
-        known = self._texts.get(one.id)
-        if known is not None and (known[0] is one or known[0] == one):
-            return known
+    @staticmethod
+    def _text(one: Experience) -> tuple[Experience, bytes]:
         return one, b"  " + one.model_dump_json(indent=2).encode().replace(b"\n", b"\n  ")
 
 

@@ -7,11 +7,13 @@ must say something new, and must not imitate the structure of a prompt.
 from __future__ import annotations
 
 import functools
+import math
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from engine.experience.incremental_value import IncrementalValue
 from engine.mathematics.parsing.notation import clean
 from engine.mathematics.quantities.numerals import find_numerals
 from engine.reading.model_text import has_special_token, without_control_characters
@@ -99,19 +101,43 @@ def holds_answer(content: str, answer: str) -> bool:
     return any(not is_common or _SAYS_ANSWER.search(text, 0, start) for start in starts)
 
 
-def near_duplicate(content: str, experiences: Iterable[Experience]) -> Experience | None:
-    """The first experience that says nearly the same as a text.
+class _DuplicateIndex:
+    """Texts that are searched for near-duplicates.
 
-    The Jaccard index of their sets of words (for Chinese and Japanese: of neighbouring pairs of characters) is then at
-    least 0.75.
+    Two texts are near-duplicates if the Jaccard index of their sets of words (for Chinese and Japanese: of
+    neighbouring pairs of characters) is at least 0.75. They then share at least three quarters of the words of each, so
+    that every near-duplicate of a text has one of any quarter of its words, and one more: the rarest are looked up.
     """
-    mine = shingles(content)
-    for experience in experiences:
-        words = shingles(experience.content)
-        shared = len(mine & words)
-        if shared >= _NEAR_DUPLICATE * (len(mine) + len(words) - shared):
-            return experience
-    return None
+
+    def __init__(self) -> None:
+        self._entries: list[tuple[Experience, frozenset[str]]] = []
+        self._places: dict[str, list[int]] = {}
+
+    def add(self, one: Experience) -> None:
+        """Add a text."""
+        words = shingles(one.content)
+        for word in words:
+            self._places.setdefault(word, []).append(len(self._entries))
+        self._entries.append((one, words))
+
+    def find(self, content: str) -> Experience | None:
+        """The near-duplicate of a text that was added first."""
+        mine = shingles(content)
+        found = sorted((self._places.get(word, []) for word in mine), key=len)
+        few = found[: len(mine) - math.ceil(_NEAR_DUPLICATE * len(mine)) + 1]
+        for place in sorted({place for places in few for place in places}):
+            other, words = self._entries[place]
+            if len(mine & words) >= _NEAR_DUPLICATE * len(mine | words):
+                return other
+        return None
+
+
+_DUPLICATES = IncrementalValue(_DuplicateIndex, _DuplicateIndex.add)
+
+
+def near_duplicate(content: str, experiences: Iterable[Experience]) -> Experience | None:
+    """The first experience that says nearly the same as a text; see :class:`_DuplicateIndex`."""
+    return _DUPLICATES.apply(tuple(experiences), lambda index: index.find(content))
 
 
 def count_words(text: str) -> int:

@@ -82,12 +82,10 @@ async def in_window(
             if not running:
                 return
             step, first, began = running[0]
-            while True:
+            while not first.done():
                 for _, task, _ in running:
                     if task.done():
                         task.result()  # raises what it has failed with
-                if first.done():
-                    break
                 # Those that are done wait behind a slow one; waiting for them as well would return at once.
                 pending = [task for _, task, _ in running if not task.done()]
                 limit = patience() if len(running) < max(_BEYOND * window, _AT_LEAST) else None

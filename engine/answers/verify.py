@@ -2,10 +2,11 @@ r"""Decide whether an answer is correct. The component ``r_ans`` is computed fro
 
 The layers, cheapest first; each is used only if the one before cannot decide:
 
-1. the answer is found in the text (``reply``), normalised (``normal``), and its shape is parsed (``shapes``);
-2. shapes are compared (``comparison``), and values in this process, in microseconds (``plain_values``): integers,
+1. whole numbers are compared as they are;
+2. the answer is found in the text (``reply``), normalised (``normal``), and its shape is parsed (``shapes``);
+3. shapes are compared (``comparison``), and values in this process, in microseconds (``plain_values``): integers,
    fractions, decimals, words, quantities;
-3. in a worker process with a time limit (``symbolic``): algebra.
+4. in a worker process with a time limit (``symbolic``): algebra.
 
 The rules for equality are documented with the code: numbers in ``numerals.same_number`` and
 ``numerals.physics_tolerance``, units in ``units`` and ``plain_values``, tuples, sets and intervals in
@@ -17,23 +18,16 @@ The verdict is None only if no worker could be started.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Literal
 
-from engine.answers.comparison import Comparer, Comparison, NeedsWorkerError
-from engine.answers.normal import normalised
-from engine.answers.reply import MAX_ANSWER_CHARS, unwrapped
-from engine.answers.shapes import Shape, read_shape
-from engine.answers.words import CONCLUDES, plain
-from engine.errors import InputError
-from engine.mathematics.parsing.parser import parse_expression
-from engine.mathematics.parsing.tokens import Dialect
-from engine.mathematics.parsing.tree import FormulaSyntaxError
-from engine.mathematics.quantities.numerals import numeral_prefix
-from engine.mathematics.quantities.units import read_quantity
 from engine.records import Outcome
-from engine.sandbox.worker import KillablePool, shared_pool
+
+if TYPE_CHECKING:
+    from engine.sandbox.worker import KillablePool
+
+Comparison = Literal["exact", "measured"]
+"""How answers are compared: as exact values, or as measured quantities with a unit and a tolerance."""
 
 VERIFIER_VERSION = 14
 """Increased with each change of verdicts: in reading replies, knowns, formulas or answers, or in comparing them.
@@ -41,11 +35,7 @@ VERIFIER_VERSION = 14
 It is stored with each rollout as ``reward_detail.verifier``. Records without it were scored by version 1.
 """
 
-_JOB = "engine.answers.symbolic:judge"
-_SHOWN = 60
-_MISSING = {"none", "null", "nan", "n/a", "na", "?", "unknown", "tbd"}
-_SENTENCE = re.compile(r"[^$\\=\n]*\w\s(?:is|are|was|were)\s(?P<said>[A-Za-z][A-Za-z '-]*)\.?")
-_COLLECTIONS = {"tuple": "set", "list": "set", "set": "set", "interval": "interval", "union": "interval"}
+_MOST_DIGITS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,40 +79,21 @@ def verify_answer(
     Raises:
         InputError: the ground truth is unusable.
     """
-    if comparison == "exact" and rel_tol is None and answer and _are_integers(answer, ground_truth):
-        return _verdict(int(answer) == int(ground_truth), "integer", answer, ground_truth)
-    truth = normalised(ground_truth, comparison)
-    if not truth or len(truth) > MAX_ANSWER_CHARS:  # the condition of ``is_value``
-        raise _unusable(ground_truth, "no value can be read in it")
-    said = normalised(answer or "", comparison)
-    if sentence := _SENTENCE.fullmatch(ground_truth):  # its subject counts: "Quantity A is greater"
-        whole = plain(CONCLUDES.sub("", unwrapped(answer or "") or ""))
-        return _verdict(whole in (plain(ground_truth), plain(sentence["said"])), "text", said, ground_truth)
-    if not said or (said.startswith("not ") and said != truth):
-        return Verdict(False, Outcome.OK, "text", "no answer")
-    if len(said) > MAX_ANSWER_CHARS:
-        return Verdict(False, Outcome.OK, "text", f"longer than {MAX_ANSWER_CHARS} characters")
-    kind = read_shape(truth).kind
-    comparer = Comparer(comparison, rel_tol)
-    try:
-        correct = comparer.same_answers(said, truth)
-    except NeedsWorkerError:
-        correct = False
-        if said != truth:
-            payload = {"answer": said, "truth": truth, "comparison": comparison, "rel_tol": rel_tol}
-            return _ask_worker(payload, _COLLECTIONS.get(kind), pool or shared_pool(), timeout_s)
-    return _verdict(correct or said == truth, _COLLECTIONS.get(kind, comparer.method), said, truth)
+    if comparison == "exact" and rel_tol is None and answer and _is_whole(answer) and _is_whole(ground_truth):
+        is_same = int(answer) == int(ground_truth)
+        return Verdict(is_same, Outcome.OK, "integer", f"{answer} {'is' if is_same else 'is not'} {ground_truth}")
+    from engine.answers import layers  # most answers of a run are whole numbers
 
-
-def _are_integers(answer: str, truth: str) -> bool:
-    """Whether both are bare digits: a fast path for most answers, with the same result."""
-    both = answer + truth
-    return both.isdecimal() and both.isascii() and len(both) <= 2 * _SHOWN and bool(truth)
+    return layers.verify(answer, ground_truth, comparison, pool, timeout_s, rel_tol)
 
 
 def is_value(text: str, comparison: Comparison = "exact") -> bool:
     """Whether a text can be the truth in ``verify_answer``; "**" and "<answer></answer>" cannot."""
-    return 0 < len(normalised(text, comparison)) <= MAX_ANSWER_CHARS
+    if _is_whole(text):
+        return True
+    from engine.answers import layers
+
+    return layers.is_value(text, comparison)
 
 
 def check_ground_truth(text: str | None, comparison: Comparison = "exact") -> None:
@@ -131,46 +102,12 @@ def check_ground_truth(text: str | None, comparison: Comparison = "exact") -> No
     Raises:
         InputError: it is missing, empty, a placeholder such as "N/A", too long, or (``measured``) with an unknown unit.
     """
-    if not isinstance(text, str):
-        raise _unusable(text, "it is missing")
-    truth = normalised(text, comparison)
-    if not any(char.isalnum() for char in truth) or text.strip().lower() in _MISSING:
-        raise _unusable(text, "no value can be read in it")
-    if len(truth) > MAX_ANSWER_CHARS:
-        raise _unusable(text, f"it is longer than {MAX_ANSWER_CHARS} characters")
-    if comparison == "measured":
-        _check_parts(read_shape(truth), text)
+    if not isinstance(text, str) or not _is_whole(text):
+        from engine.answers import layers
+
+        layers.check_ground_truth(text, comparison)
 
 
-def _check_parts(shape: Shape, text: str) -> None:
-    for part in shape.parts:
-        _check_parts(part, text)
-    if shape.kind != "value" or not numeral_prefix(shape.text) or read_quantity(shape.text):
-        return
-    try:
-        parse_expression(shape.text, Dialect.ANSWER)
-    except FormulaSyntaxError:
-        raise _unusable(text, "its unit is not known") from None
-
-
-def _unusable(text: object, why: str) -> InputError:
-    return InputError(
-        f"Unusable ground truth: {str(text)[:_SHOWN]!r}",
-        why=why,
-        fix='Write the bare answer, such as "204", "\\\\frac{1}{2}", "(1, 2)" or "9.81 m/s^2".',
-    )
-
-
-def _ask_worker(payload: dict[str, Any], method: str | None, pool: KillablePool, timeout_s: float) -> Verdict:
-    result = pool.run(_JOB, payload, timeout_s)
-    if result.outcome in (Outcome.INFRA_FAULT, Outcome.VERIFIER_TIMEOUT):
-        correct = None if result.outcome is Outcome.INFRA_FAULT else False
-        return Verdict(correct, Outcome.VERIFIER_TIMEOUT, "symbolic", result.error)
-    if result.outcome is not Outcome.OK:
-        return Verdict(False, Outcome.OK, "symbolic", f"not comparable: {result.error[:200]}")
-    return _verdict(result.value["correct"], method or result.value["method"], payload["answer"], payload["truth"])
-
-
-def _verdict(correct: bool, method: str, said: str, truth: str) -> Verdict:
-    relation = "is" if correct else "is not"
-    return Verdict(correct, Outcome.OK, method, f"{said[:_SHOWN]} {relation} {truth[:_SHOWN]}")
+def _is_whole(text: str) -> bool:
+    """Whether a text is bare digits, which need no other layer."""
+    return text.isdecimal() and text.isascii() and len(text) <= _MOST_DIGITS

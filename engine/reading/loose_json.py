@@ -12,7 +12,6 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.reading.python_syntax import literal
 
 MAX_DEPTH = 24
 MAX_INTEGER_BITS = 12_000
@@ -81,6 +80,8 @@ def read_literal(text: str, repairs: RepairLog) -> Any:
 
 def _python_literal(text: str, repairs: RepairLog) -> Any:
     """The value of a Python literal; None if the text is not one. Calls and names are refused."""
+    from engine.reading.python_syntax import literal  # few replies are Python
+
     doubled = _PAIR.sub(_doubled, text) if "\\" in text else text
     try:
         value = literal(doubled)

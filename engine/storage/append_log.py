@@ -16,7 +16,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
@@ -87,14 +87,6 @@ class AppendLog:
                 self._close()
                 os.ftruncate(lock, 0)
 
-    def append(self, line: bytes) -> None:
-        """Append one line and sync it to disk. Only inside ``hold``; from any thread.
-
-        Raises:
-            OSError: the disk is full or broken; the file is unchanged.
-        """
-        self.append_all([line])
-
     def delete(self) -> None:
         """Delete the file. Only inside ``hold``; nothing can be appended after it."""
         self._close()
@@ -120,11 +112,8 @@ class AppendLog:
                     "journal are not requested again.",
                 )
 
-    def append_all(self, lines: Sequence[bytes]) -> int:
+    def append(self, *lines: bytes) -> None:
         """Append lines with one write and one sync. Only inside ``hold``; from any thread.
-
-        Returns:
-            the offset of the first of them in the file.
 
         Raises:
             InputError: a line is too long; the file is unchanged.
@@ -155,7 +144,6 @@ class AppendLog:
                 error.filename = error.filename or str(self.path)
                 raise
             self._size = start + len(content)
-        return start
 
     @property
     def held(self) -> bool:

@@ -65,23 +65,21 @@ class RolloutStore:
         with self._log.hold():
             yield self
 
-    def append(self, record: Record) -> None:
-        """Append one record with the format version and sync it to disk.
+    def append(self, *records: Record) -> None:
+        """Append records with the format version, with one sync to disk.
 
-        Inside ``hold`` it may be called from any thread; outside, the lock is taken for this line.
+        Inside ``hold`` it may be called from any thread; outside, the lock is taken for these lines.
 
         Raises:
             LockHeldError: another process holds the lock.
             OSError: the disk is full or broken; the file is unchanged.
         """
-        if "format" in type(record).model_fields:
-            record = record.model_copy(update={"format": FORMAT})
-        line = encode_line(record)
-        if self._log.held:
-            self._log.append(line)
-        else:
-            with self._log.hold():
-                self._log.append(line)
+        lines = [
+            encode_line(record.model_copy(update={"format": FORMAT} if "format" in type(record).model_fields else {}))
+            for record in records
+        ]
+        with contextlib.nullcontext() if self._log.held else self._log.hold():
+            self._log.append(*lines)
 
 
 def read(path: Path | str, model: type[RecordT]) -> Contents[RecordT]:

@@ -57,7 +57,6 @@ class _Rollout(msgspec.Struct):
     fault: _Fault | None = None
     completion: _Completion | None = None
     experience_ids: list[str] | None = None
-    repairs: list[str] | None = None
     answer_source: AnswerSource | None = None
 
 
@@ -160,8 +159,7 @@ class GroupSummary(Summary, frozen=True, kw_only=True, gc=False, array_like=True
         components: reward components by name, without ``r_total``.
         latency_s: the longest of its completions.
         experiences: the number of experiences in the prompt.
-        repaired, re_asked, with_logprobs: number of rollouts whose reply was repaired, that were asked for twice, that
-            have token ids and log-probs.
+        with_logprobs: number of rollouts that have token ids and log-probs.
         executed, executed_right: number of rollouts whose answer a program gave, and of correct ones among them.
     """
 
@@ -183,8 +181,6 @@ class GroupSummary(Summary, frozen=True, kw_only=True, gc=False, array_like=True
     latency_s: float
     experiences: int
     model: str
-    repaired: int
-    re_asked: int
     with_logprobs: int
     executed: int
     executed_right: int
@@ -286,8 +282,6 @@ def _summary(group: _Group, line: Line) -> GroupSummary:
         latency_s=max((completion.latency_s or 0.0 for completion in completions), default=0.0),
         experiences=max(len(rollout.experience_ids or ()) for rollout in group.rollouts),
         model=(policy.model or next((one.model for one in completions if one.model), ""))[:MAX_TEXT],
-        repaired=sum(bool(rollout.repairs) for rollout in group.rollouts),
-        re_asked=sum("re_asked" in (rollout.repairs or ()) for rollout in group.rollouts),
         with_logprobs=sum(
             bytes(one.token_ids) not in _EMPTY and bytes(one.logprobs) not in _EMPTY for one in completions
         ),

@@ -7,9 +7,8 @@ from importlib.metadata import version
 from types import MappingProxyType
 from typing import Any
 
-from engine.answers.comparison import Comparison
 from engine.answers.how import HowCompared
-from engine.answers.verify import VERIFIER_VERSION, check_ground_truth, is_value, verify_answer
+from engine.answers.verify import VERIFIER_VERSION, Comparison, check_ground_truth, is_value, verify_answer
 from engine.errors import InputError
 from engine.records import AnswerSource, Candidate, Completion, Fault, Outcome, Problem, Scaffold
 from engine.scaffold.execution import Execution, execute

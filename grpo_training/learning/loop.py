@@ -139,8 +139,7 @@ class LearningLoop:
             if isinstance(made, Fault):
                 return _Worked(fault=made)
             group = made
-            for record in group.new_records:
-                await _to_the_end(self.store.append, record)
+            await _to_the_end(self.store.append, *group.new_records)
         self._count(step, group)
         if recorded is not None or not group.stats.triggered:  # sigma > tau
             return _Worked(group)

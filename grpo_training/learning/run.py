@@ -260,8 +260,8 @@ def _rows(loop: LearningLoop, learner: Learner) -> list[Row]:
 
 
 def loop_rows(loop: LearningLoop) -> list[Row]:
-    """Rows of the final table: library, effect, open steps; as details repairs and ranges of the rewards."""
-    totals, state = loop.totals, loop.analysis.library.state
+    """Rows of the final table: library, effect, open steps; as details ranges of the rewards."""
+    state = loop.analysis.library.state
     rows = []
     if loop.analysis.learns:
         rows.append(Row("library", f"{counted(len(state.experiences), 'experience')} (version {state.version})"))
@@ -269,8 +269,6 @@ def loop_rows(loop: LearningLoop) -> list[Row]:
     rows += [
         Row("analyst not asked", f"for {counted(count, 'group')}: {reason}") for reason, count in loop.not_asked.items()
     ]
-    repairs = f"{totals['repaired']} / {totals['re-asked']} of {totals['members']}"
-    rows.append(Row("replies repaired / re-asked", repairs, is_detail=True))
     for item in loop.watch.summary():
         alarm = f"  ⚠ {item.dead.reason}" if item.dead else ""
         rows.append(Row(item.component, f"{item.low:.3f} to {item.high:.3f}{alarm}", is_detail=not alarm))

@@ -214,8 +214,6 @@ def scored_group(
         "groups": 1,
         "with experiences": int(bool(experience_ids)),
         "members": len(members),
-        "re-asked": sum("re_asked" in member.repairs for member in members),
-        "repaired": sum(bool(member.repairs) for member in members),
         "with log-probs": sum(_has_logprobs(member.completion) for member in members),
     }
     return ScoredGroup(
@@ -248,8 +246,6 @@ def stored_figures(group: GroupSummary, tau: float) -> ScoredGroup | None:
         "groups": 1,
         "with experiences": int(bool(group.experiences)),
         "members": group.rollouts,
-        "re-asked": group.re_asked,
-        "repaired": group.repaired,
         "with log-probs": group.with_logprobs,
     }
     return ScoredGroup(

@@ -55,7 +55,7 @@ class VerdictFile:
     def append(self, entries: Sequence[VerdictEntry]) -> None:
         """Store verdicts with one sync. Only inside ``log.hold``."""
         if entries:
-            self.log.append_all([encode_line(entry) for entry in entries])
+            self.log.append(*map(encode_line, entries))
         self.by_key |= {entry.key: entry for entry in entries}
 
     def share(self, entries: Iterable[VerdictEntry]) -> None:

@@ -10,13 +10,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from engine.answers.how import HowCompared
 from engine.answers.words import DENIES, INVISIBLE, TURNS
 from engine.mathematics.parsing.tokens import WORDS_AMONG_LETTERS
 from engine.mathematics.quantities.unit_text import read_unit
 from engine.reading.json_reading import leading_value, strict_objects
+
+if TYPE_CHECKING:
+    from engine.answers.how import HowCompared
 
 MAX_ANSWER_CHARS = 1000
 _MAX = 50_000

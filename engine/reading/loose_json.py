@@ -12,7 +12,6 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-
 MAX_DEPTH = 24
 MAX_INTEGER_BITS = 12_000
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from engine.answers.how import HowCompared
 from engine.answers.verify import VERIFIER_VERSION, Comparison, check_ground_truth, is_value, verify_answer
 from engine.errors import InputError
 from engine.records import AnswerSource, Candidate, Completion, Fault, Outcome, Problem, Scaffold
@@ -19,6 +18,9 @@ from engine.scaffold.structure import STRUCTURE_VERSION, check_structure, plan_a
 from engine.statistics.groups import combine_rewards
 from engine.task import JSON_OBJECT, MAX_SHOWN_CHARS, Measurement, Task, TaskMerge, Teaching
 from engine.tasks.rows import problem_with_answer
+
+if TYPE_CHECKING:
+    from engine.answers.how import HowCompared
 
 _MOST_CONFLICTS = 20
 STRUCTURE_OF_WRONG_ANSWER = 0.4

@@ -29,10 +29,15 @@ _WHO = {"rollout": "generator", "fusion": "critic", "analysis": "analyst"}
 
 @dataclass(frozen=True)
 class GroupLine:
-    """A scored group. ``mean`` and ``std`` are of ``r_total``.
+    """A scored group as it is shown and counted.
 
-    ``triggered`` is whether an experience is asked for (σ>τ); None: nothing is learned. ``executed`` is whether it is
-    right, for each answer that a program gave.
+    Args:
+        mean, std: of ``r_total``.
+        triggered: whether an experience is asked for (σ>τ); None: nothing is learned.
+        correct: number of right answers, of ``size``.
+        executed: number of answers that a program gave, ``executed_right`` of them right.
+        with_logprobs: number of answers with token ids and log-probs.
+        has_experiences: whether its prompts have any.
     """
 
     mean: float
@@ -40,7 +45,10 @@ class GroupLine:
     triggered: bool | None
     correct: int
     size: int
-    executed: Sequence[bool] = ()
+    executed: int = 0
+    executed_right: int = 0
+    with_logprobs: int = 0
+    has_experiences: bool = False
 
 
 @dataclass(frozen=True)
@@ -65,6 +73,9 @@ class Progress:
         verbose: the final table has all rows.
         is_one_of_several: others are displayed beside it, with the same counters: its lines say whose they are.
         clock: monotonic time in seconds.
+
+    Attributes:
+        totals: numbers of groups, answers and experiences saved over all starts, by name.
     """
 
     def __init__(
@@ -82,8 +93,8 @@ class Progress:
         self._is_one_of_several = is_one_of_several
         self._stream: Any = LastingStream(stream or sys.stdout)
         self._is_terminal = self._stream.isatty()
-        self._done = self._before = self._restored = self._saved = 0
-        self._totals: Counter[str] = Counter()
+        self._done = self._before = 0
+        self.totals: Counter[str] = Counter()
         self._clock = clock
         self._started = clock()
         self._open: dict[int, tuple[str, float, float]] = {}  # step: what it waits for, since when, told after
@@ -121,15 +132,9 @@ class Progress:
             there = counted(groups, "group") if self._total is None else f"{groups} of {counted(self._total, 'group')}"
             self.note(f"{self._label}: continuing; {there} and {counted(experiences, 'experience')} are there")
 
-    @property
-    def totals(self) -> dict[str, int]:
-        """Groups, answers, right ones, executed ones, groups that triggered, experiences saved, of all starts."""
-        return {"groups": self._done + self._before, "saved": self._saved, **self._totals}
-
     def restored_all(self, totals: Mapping[str, int]) -> None:
         """Report the :attr:`totals` of a run that earlier starts have completed."""
-        self._before, self._saved = totals["groups"], totals["saved"]
-        self._totals = Counter({name: number for name, number in totals.items() if name not in ("groups", "saved")})
+        self._before, self.totals = totals["groups"], Counter(totals)
         there = "its group is" if totals["groups"] == 1 else f"all {totals['groups']} groups are"
         self.note(f"{self._label}: {there} there; nothing is asked")
         self._advance(totals["groups"], is_new=False)
@@ -137,9 +142,9 @@ class Progress:
     def restored_one(self, step: int, line: GroupLine) -> None:
         """Count a group that an earlier start has scored."""
         self._await_analyst(step)
-        self._restored += 1
-        self._before = max(self._before, self._restored)  # a learner that does not know their number beforehand
         self._count(line, is_new=False)
+        restored = self.totals["groups"] - self._done
+        self._before = max(self._before, restored)  # a learner that does not know their number beforehand
 
     def begun(self, step: int, problem_id: str) -> None:
         """Report that a group is worked on. Steps begin in their order."""
@@ -177,7 +182,7 @@ class Progress:
         """
         self._open.pop(step, None)
         self._scored.discard(step)
-        self._saved += len(saved)
+        self.totals["saved"] += len(saved)
         if not is_new:
             return
         name = shortened(problem_id, NAME)
@@ -206,7 +211,7 @@ class Progress:
 
     def summary(self, rows: Sequence[Row]) -> None:
         """Print the final table. Call it after the context has ended. A path is printed in one piece."""
-        counters, totals, seconds = self._counters(), self._totals, self._clock() - self._started
+        counters, totals, seconds = self._counters(), self.totals, self._clock() - self._started
         share = f" ({totals['correct'] / totals['answers']:.1%})" if totals["answers"] else ""
         executed = f"; executed {totals['executed right']} of {totals['executed']}" if totals["executed"] else ""
         before = f" + {self._before} completed before" if self._before else ""
@@ -214,7 +219,7 @@ class Progress:
         shown = [
             Row("right answers", f"{totals['correct']} of {totals['answers']}{share}{executed}"),
             Row("groups", f"{self._done}{before}, in {seconds:.0f} s{triggered}"),
-            *([Row("experiences saved", str(self._saved))] if totals["could trigger"] else []),
+            *([Row("experiences saved", str(totals["saved"]))] if totals["could trigger"] else []),
             *rows,
             Row(
                 "cost of all" if self._is_one_of_several else "cost",
@@ -242,14 +247,17 @@ class Progress:
             self._open[step] = f"the analyst about {name}", self._clock(), _TOLD_FROM_S
 
     def _count(self, line: GroupLine, *, is_new: bool) -> None:
-        self._totals.update(
+        self.totals.update(
             {
+                "groups": 1,
+                "with experiences": int(line.has_experiences),
                 "correct": line.correct,
                 "answers": line.size,
                 "could trigger": int(line.triggered is not None),
                 "triggered": int(line.triggered or False),
-                "executed": len(line.executed),
-                "executed right": sum(line.executed),
+                "executed": line.executed,
+                "executed right": line.executed_right,
+                "with log-probs": line.with_logprobs,
             }
         )
         self._advance(1, is_new=is_new)
@@ -269,13 +277,14 @@ class Progress:
 
     def _state(self) -> str:
         """What the bar says beside numbers and times."""
-        counters, totals = self._counters(), self._totals
+        counters, totals = self._counters(), self.totals
         tokens = f"{counters.prompt_tokens + counters.completion_tokens:,} tokens"
         spent = tokens if counters.cost_usd is None else _dollars(counters.cost_usd)
         shares = [f"{totals['correct'] / totals['answers']:.0%} right"] if totals["answers"] else []
         retries = [f"{counters.retries} retries"] if counters.retries else []
         at_most = "at most " if counters.estimated else ""
-        return " · ".join([*shares, f"{self._saved} saved", at_most + spent, f"{counters.in_flight} asked", *retries])
+        saved, asked = f"{totals['saved']} saved", f"{counters.in_flight} asked"
+        return " · ".join([*shares, saved, at_most + spent, asked, *retries])
 
 
 def print_next(rows: Sequence[tuple[str, str]], stream: TextIO | None = None) -> None:

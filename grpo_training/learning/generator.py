@@ -259,7 +259,7 @@ class Generator(Learner):
         """Where the rollouts are, and how many have log-probs."""
         rows = [Row("rollouts kept in", shown_path(self.store.path))]
         if self.settings.logprobs:
-            rows.insert(0, Row("log-probs stored for", f"{totals['with log-probs']} of {totals['members']} rollouts"))
+            rows.insert(0, Row("log-probs stored for", f"{totals['with log-probs']} of {totals['answers']} rollouts"))
         return rows
 
     async def after(self, client: LLMClient, manager: ApiManager, library: ExperienceLibrary) -> Sequence[str]:

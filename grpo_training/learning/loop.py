@@ -69,7 +69,6 @@ class LearningLoop:
 
     Attributes:
         open: the problems that are open, each with the reason.
-        totals: counts over the groups of all starts, for the final table.
         not_asked: why the analyst was not asked, and about how many groups.
     """
 
@@ -81,7 +80,6 @@ class LearningLoop:
     progress: Progress
     may_grow: bool = False
     open: list[str] = field(default_factory=list)
-    totals: Counter[str] = field(default_factory=Counter)
     not_asked: Counter[str] = field(default_factory=Counter)
     watch: DeadRewardWatch = field(default_factory=DeadRewardWatch)
     _states: list[LibraryState] = field(default_factory=list)
@@ -111,11 +109,11 @@ class LearningLoop:
                         await self._learn(step, worked)
         finally:
             ticks.cancel()
-        if self.open and (self._is_halted or not self.totals["groups"]):
+        if self.open and (self._is_halted or not self.progress.totals["groups"]):
             raise IncompleteRunError(
                 f"Stopped: {self.open[-1]}",
                 why="All attempts failed, and later prompts depend on this problem. Nothing was scored as wrong."
-                if self.totals["groups"]
+                if self.progress.totals["groups"]
                 else "The endpoint has answered none of the problems. Nothing was scored as wrong.",
                 fix="Run the same command again to continue from there. Stored replies are reused.",
             )
@@ -200,7 +198,7 @@ class LearningLoop:
         if group is None or worked.fault is not None:
             fault = worked.fault or Fault(kind="unknown")
             self.open.append(f"{step.problem.id}: {fault.message or fault.kind}")
-            is_refusing = not self.totals["groups"] and len(self.open) >= _MOST_REFUSED_FIRST
+            is_refusing = not self.progress.totals["groups"] and len(self.open) >= _MOST_REFUSED_FIRST
             self._is_halted = not fault.is_alone or is_refusing
             self._states.append(self._states[-1])
             self.progress.ended(step.number, step.problem.id, is_new=False)
@@ -226,7 +224,6 @@ class LearningLoop:
 
     def _count(self, step: Step, group: ScoredGroup) -> None:
         """Count and show a group."""
-        self.totals.update(group.counts)
         for alarm in self.watch.feed(group.components):
             self.progress.note(f"⚠ dead reward: {alarm.reason}")
         shown = group.shown if self.analysis.learns else replace(group.shown, triggered=None)

@@ -250,7 +250,7 @@ async def _run_loop(loop: LearningLoop, learner: Learner, notes: Iterable[str]) 
 
 
 def _rows(loop: LearningLoop, learner: Learner) -> list[Row]:
-    totals = loop.totals
+    totals = loop.progress.totals
     used = f"{totals['with experiences']} of {counted(totals['groups'], 'group')}"
     return [
         Row("learning", f"experiences were in the prompts of {used} (--window {loop.window})"),

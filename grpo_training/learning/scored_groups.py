@@ -43,7 +43,6 @@ class ScoredGroup:
         new_records: what the cache does not have yet of it.
         attempts: the members as the analyst sees them.
         shown: what is shown of it.
-        counts: name -> number, for the final table.
         components: name -> values of a reward component.
         stats: mean, standard deviation and advantages of ``r_total``.
         experience_ids: the experiences in its prompts.
@@ -54,7 +53,6 @@ class ScoredGroup:
     new_records: Sequence[RolloutGroup | Fusion]
     attempts: list[Attempt]
     shown: GroupLine
-    counts: Mapping[str, int]
     components: Mapping[str, Sequence[float | None]]
     stats: GroupStats
     experience_ids: list[str]
@@ -202,25 +200,22 @@ def scored_group(
     rewards = [member.rewards.by_name() for member in members]
     names = dict.fromkeys(name for components in rewards for name in components)
     experience_ids = list(dict.fromkeys(name for member in members for name in member.experience_ids))
+    executed = [bool(member.is_correct) for member in members if member.answer_source == "executed"]
     shown = GroupLine(
         mean=stats.mean,
         std=stats.std,
         triggered=stats.triggered,
         correct=sum(bool(member.is_correct) for member in members),
         size=len(members),
-        executed=[bool(member.is_correct) for member in members if member.answer_source == "executed"],
+        executed=len(executed),
+        executed_right=sum(executed),
+        with_logprobs=sum(_has_logprobs(member.completion) for member in members),
+        has_experiences=bool(experience_ids),
     )
-    counts = {
-        "groups": 1,
-        "with experiences": int(bool(experience_ids)),
-        "members": len(members),
-        "with log-probs": sum(_has_logprobs(member.completion) for member in members),
-    }
     return ScoredGroup(
         new_records,
         attempts=[_attempt(member) for member in members],
         shown=shown,
-        counts=counts,
         components={name: [components.get(name) for components in rewards] for name in names},
         stats=stats,
         experience_ids=experience_ids,
@@ -241,18 +236,20 @@ def stored_figures(group: GroupSummary, tau: float) -> ScoredGroup | None:
     if group.mean is None or group.sigma is None:
         return None
     is_triggered = group.with_tau(tau).triggered
-    executed = [True] * group.executed_right + [False] * (group.executed - group.executed_right)
-    counts = {
-        "groups": 1,
-        "with experiences": int(bool(group.experiences)),
-        "members": group.rollouts,
-        "with log-probs": group.with_logprobs,
-    }
     return ScoredGroup(
         new_records=(),
         attempts=[],
-        shown=GroupLine(group.mean, group.sigma, is_triggered, group.right, group.rollouts, executed),
-        counts=counts,
+        shown=GroupLine(
+            mean=group.mean,
+            std=group.sigma,
+            triggered=is_triggered,
+            correct=group.right,
+            size=group.rollouts,
+            executed=group.executed,
+            executed_right=group.executed_right,
+            with_logprobs=group.with_logprobs,
+            has_experiences=bool(group.experiences),
+        ),
         components={name: spread.as_values() for name, spread in group.components.items()},
         stats=GroupStats(mean=group.mean, std=group.sigma, advantages=[], triggered=is_triggered),
         experience_ids=[],

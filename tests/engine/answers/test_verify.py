@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.answers import verify as answers
+from engine.answers import layers
 from engine.answers.verify import check_ground_truth, verify_answer
 from engine.errors import InputError
 from engine.records import Outcome
@@ -289,7 +289,7 @@ def test_aime_answers_are_correct_in_all_notations(aime2024):
 
 
 def test_an_answer_is_wrong_if_the_worker_exceeds_its_time_limit(monkeypatch):
-    monkeypatch.setattr(answers, "_JOB", "tests.support.worker_jobs:spin")
+    monkeypatch.setattr(layers, "_JOB", "tests.support.worker_jobs:spin")
     pool = KillablePool(size=1)
     started = time.perf_counter()
     verdict = verify_answer("x", r"\sqrt{2}", pool=pool, timeout_s=0.3)
@@ -299,7 +299,7 @@ def test_an_answer_is_wrong_if_the_worker_exceeds_its_time_limit(monkeypatch):
 
 
 def test_an_answer_is_wrong_if_the_job_crashes(monkeypatch):
-    monkeypatch.setattr(answers, "_JOB", "tests.support.worker_jobs:hoard")
+    monkeypatch.setattr(layers, "_JOB", "tests.support.worker_jobs:hoard")
     pool = KillablePool(size=1)
     verdict = verify_answer("x", r"\sqrt{2}", pool=pool)
     assert (verdict.correct, verdict.outcome) == (False, Outcome.OK)

@@ -41,8 +41,8 @@ def run(stream, verbose=False):
     with progress:
         progress.restored(1, 5)
         progress.restored_one(0, line(0.5, 0.0, False, 0))
-        progress.scored(2, "p3", line(0.5, 0.0, False, 3, executed=[True, True]))
-        progress.scored(1, "p2", line(0.456, 0.089, True, 1, executed=[False]))
+        progress.scored(2, "p3", line(0.5, 0.0, False, 3, executed=2, executed_right=2))
+        progress.scored(1, "p2", line(0.456, 0.089, True, 1, executed=1))
         progress.ended(1, "p2", saved=["G1-007 Prioritize edge cases."])
         progress.scored(3, "p4", line(0.5, 0.2, True, 2))
         progress.ended(3, "p4", refused=["duplicate: Prioritize edges."])

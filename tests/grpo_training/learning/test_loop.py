@@ -85,7 +85,7 @@ MADE = dataclasses.replace(LINE, correct=0, size=0)
 
 def group(step, *totals):
     stats = group_stats(totals, 0.05)
-    return ScoredGroup([step.number], [], MADE, {"groups": 1}, {}, stats, [], is_kept=False)
+    return ScoredGroup([step.number], [], MADE, {}, stats, [], is_kept=False)
 
 
 def loop_of(learner, window, folder=Path("nowhere"), **options):
@@ -140,14 +140,13 @@ async def test_stored_groups_are_counted_and_not_asked_for_again():
     learner = SlowLearner(1)
     loop = loop_of(learner, 4)
     are_stored = (0, 1, 2, 3, 4, 7)
-    counts = {"groups": 1, "members": 4}
-    stored = dataclasses.replace(group(STEPS[0], 0.5), new_records=(), is_kept=True, shown=LINE, counts=counts)
+    stored = dataclasses.replace(group(STEPS[0], 0.5), new_records=(), is_kept=True, shown=LINE)
     await loop.run(dataclasses.replace(step, stored=stored) if step.number in are_stored else step for step in STEPS)
     asked = [step.number for step in STEPS if step.number not in are_stored]
     assert learner.shown == {k: [f"G1-{n}" for n in range(max(0, k - 3))] for k in asked}
     assert sorted(learner.kept) == asked
-    assert loop.totals["members"] == 6 * 4
-    assert loop.progress.totals["correct"] == 6 * LINE.correct
+    totals = loop.progress.totals
+    assert (totals["groups"], totals["answers"], totals["correct"]) == (len(STEPS), 6 * 4, 6 * LINE.correct)
 
 
 async def test_why_the_analyst_is_not_asked_is_said_once_and_then_counted():

@@ -283,7 +283,7 @@ def _described_whole(
     columns = description.columns
     if "answer" not in given and (description.how.kind == "rubric" or not (columns.chat or is_answer(columns.answer))):
         raise InputError("no column has the usual name of a right answer")
-    return replace(description, is_shuffled=False, shortlist=None)  # a program shows options and labels itself
+    return replace(description, is_shuffled=False)  # a program shows options and labels itself
 
 
 def _is_path(name: str) -> bool:

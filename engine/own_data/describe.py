@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -23,7 +24,6 @@ from engine.own_data.kinds import (
     remark,
     show_mathematics,
 )
-from engine.own_data.labels import LABEL_TOKENS, LabelShortlist, tokens_of_labels
 from engine.own_data.options import Options, is_options_column, mark_in
 
 _SHOWN = 3
@@ -83,23 +83,15 @@ def describe(
     remarks = tuple(
         filter(None, [*found.remarks, _odd_ones(found, read), _on_labels(found.how), _on_images(found, rows)])
     )
-    if found.how.kind == "label" and tokens_of_labels(found.how.labels) > LABEL_TOKENS:
-        examples = [(found.question(row), answers[0]) for row, answers in read]
-        found = replace(found, shortlist=LabelShortlist(examples, found.how.labels))
     return replace(found, examples=tuple(dict.fromkeys(shown)), own=own, remarks=remarks)
 
 
 def _on_labels(how: HowCompared) -> str:
-    """Which of many labels a prompt lists, and how many tokens that takes."""
-    tokens = tokens_of_labels(how.labels)
+    """How many tokens of a prompt many labels take, at four characters each."""
     if len(how.labels) < _MANY_LABELS:
         return ""
-    if tokens <= LABEL_TOKENS:
-        return f"each prompt lists the {len(how.labels)} labels (about {tokens} tokens)"
-    return (
-        f"each prompt lists the likeliest of the {len(how.labels)} labels, by the most similar other texts (about "
-        f"{LABEL_TOKENS} of {tokens} tokens)"
-    )
+    tokens = math.ceil(sum(len(label) / 4 + 1 for label in how.labels))
+    return f"each prompt lists the {len(how.labels)} labels (about {tokens} tokens)"
 
 
 def _on_images(found: Description, rows: Sequence[Mapping[str, Any]]) -> str:

@@ -15,7 +15,6 @@ from engine.own_data.cells import as_passage, as_text, has_column, is_filled, va
 from engine.own_data.columns import Columns, images_in, message_of, names_in
 from engine.own_data.gold import read_gold
 from engine.own_data.kinds import check_truths, how_compared
-from engine.own_data.labels import LabelShortlist
 from engine.own_data.options import (
     Options,
     is_options_column,
@@ -44,7 +43,6 @@ class Description:
         class_names: the name of each class id.
         is_boolean: whether right answers are yes and no.
         is_mathematics: whether the answers are formulas, for causal scaffolds.
-        shortlist: finds the labels that a prompt lists, if they are too many.
         is_shuffled: whether options are in another order than in the dataset.
         examples: right answers of the first rows.
         own: how many rows say themselves how they are compared.
@@ -58,7 +56,6 @@ class Description:
     class_names: Mapping[str, str] = field(default_factory=dict)
     is_boolean: bool = False
     is_mathematics: bool = False
-    shortlist: LabelShortlist | None = None
     is_shuffled: bool = False
     examples: tuple[str, ...] = ()
     own: int = 0
@@ -151,8 +148,6 @@ class Description:
             answers = (", ".join(marks),)
         elif how.kind in ("list", "set") and self.form == "list":
             answers = (as_text(list(answers)),)
-        if how.kind == "label" and self.shortlist is not None:
-            how = how.model_copy(update={"labels": self.shortlist.of(text)})
         used = {*columns.used(), "compare"}
         rest = {name: value for name, value in row.items() if name not in used}
         how = how.model_copy(update={"also": answers[1:]})

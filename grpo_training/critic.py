@@ -9,9 +9,10 @@ from grpo_training.cli.entry import run_command
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; the exit code."""
-    from grpo_training.learning.settings import parse_critic_settings
+    from grpo_training.cli.parsing import parse_settings
+    from grpo_training.learning.settings import CriticSettings
 
-    settings = parse_critic_settings(argv)
+    settings = parse_settings(CriticSettings, argv, "grpo_training.critic")
     from grpo_training.learning.critic import run_critic
 
     return run_critic(settings)

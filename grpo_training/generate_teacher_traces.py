@@ -11,16 +11,7 @@ from grpo_training.teacher.settings import TeacherSettings
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command. Returns the exit code."""
-    settings = parse_settings(
-        TeacherSettings,
-        argv,
-        prog="python -m grpo_training.generate_teacher_traces",
-        description=(
-            "Ask the teacher each problem several times, score every reply, and keep all of them with their results. "
-            "Only right ones are accepted for training. The same command again continues where it stopped and pays "
-            "for nothing twice."
-        ),
-    )
+    settings = parse_settings(TeacherSettings, argv, "grpo_training.generate_teacher_traces")
     from grpo_training.teacher.generate import run
 
     return run(settings)

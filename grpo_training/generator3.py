@@ -9,9 +9,10 @@ from grpo_training.cli.entry import run_command
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; the exit code."""
-    from grpo_training.learning.settings import parse_generator_settings
+    from grpo_training.cli.parsing import parse_settings
+    from grpo_training.learning.settings import GeneratorSettings
 
-    settings = parse_generator_settings(3, argv)
+    settings = parse_settings(GeneratorSettings, argv, "grpo_training.generator3")
     from grpo_training.learning.generator import run_generator
 
     return run_generator(3, settings)

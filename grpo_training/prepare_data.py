@@ -14,15 +14,7 @@ from grpo_training.teacher.settings import with_task_options
 def main(argv: Sequence[str] | None = None) -> int:
     """The command. Returns the exit code."""
     preparations = [task.preparation for task in known_tasks() if isinstance(task, PreparesData)]
-    settings = parse_settings(
-        with_task_options(preparations),
-        argv,
-        prog="python -m grpo_training.prepare_data",
-        description=(
-            "Read the training datasets of the tasks, keep the problems that can be used, split them by hash, and "
-            "report what was dropped and why."
-        ),
-    )
+    settings = parse_settings(with_task_options(preparations), argv, "grpo_training.prepare_data")
     from grpo_training.teacher.prepare_data import run
 
     return run(settings, preparations)

@@ -11,15 +11,7 @@ from grpo_training.teacher.settings import VerifySettings
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command. Returns the exit code."""
-    settings = parse_settings(
-        VerifySettings,
-        argv,
-        prog="python -m grpo_training.verify_teacher_traces",
-        description=(
-            "Read the teacher traces of another program, run the tests of each, and write all of them with their "
-            "results. Only right ones are accepted for training. No model is asked."
-        ),
-    )
+    settings = parse_settings(VerifySettings, argv, "grpo_training.verify_teacher_traces")
     from grpo_training.teacher.verify import run
 
     return run(settings)

@@ -150,7 +150,7 @@ def _problems(job: Job, rows: tuple[list[Row], list[Row]]) -> tuple[list[Problem
         path = job.folder / f"{name}.jsonl"
         path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in of_file), encoding="utf-8")
         words = ["--dataset", str(path), *job.flags]
-        settings = parse_settings(ImproveSettings, words, prog="bench.real_data", description="")
+        settings = parse_settings(ImproveSettings, words, "bench.real_data")
         read[name] = list(read_problems(settings).problems)
     if read["train"] != read["all"][: len(train)]:
         raise JobError("the test has other labels or another form of answers than the problems to learn from")

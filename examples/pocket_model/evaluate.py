@@ -10,12 +10,7 @@ from grpo_training.serve.model_folder import find_model
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command. Prints the figures as JSON. Returns the exit code."""
-    settings = parse_settings(
-        PocketEvaluateSettings,
-        argv,
-        prog="python -m examples.pocket_model.evaluate",
-        description="Samples from the pocket model and reports the share of right replies by role and family.",
-    )
+    settings = parse_settings(PocketEvaluateSettings, argv, "examples.pocket_model.evaluate")
     find_model(settings.model)
     from examples.pocket_model.evaluation import print_figures
 

@@ -11,7 +11,7 @@ from grpo_training.cli.settings import POCKET_MODEL, WORKING_DIR, Positive, Sett
 
 
 class PocketTrainSettings(Settings):
-    """Settings of ``python -m examples.pocket_model.train``."""
+    """Make the pocket model: tokenizer, training from scratch, evaluation, model card."""
 
     output: Path = Field(WORKING_DIR / "data/models/pocket", description="folder for the trained model")
     run_dir: Path = Field(WORKING_DIR / "grpo_training/cache/pocket", description="folder for checkpoint and metrics")
@@ -32,7 +32,7 @@ class PocketTrainSettings(Settings):
 
 
 class PocketEvaluateSettings(Settings):
-    """Settings of ``python -m examples.pocket_model.evaluate``."""
+    """Sample from the pocket model and report the share of right replies by role and family."""
 
     model: Path = Field(POCKET_MODEL, description="folder of the model")
     split: Literal["train", "validation", "test"] = Field("test", description="split of wordings and numbers")

@@ -9,12 +9,7 @@ from grpo_training.cli.parsing import parse_settings
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command. Continues from the checkpoint of the run folder, if there is one. Returns the exit code."""
-    settings = parse_settings(
-        PocketTrainSettings,
-        argv,
-        prog="python -m examples.pocket_model.train",
-        description="Makes the pocket model: tokenizer, training from scratch, evaluation, model card.",
-    )
+    settings = parse_settings(PocketTrainSettings, argv, "examples.pocket_model.train")
     from examples.pocket_model.trainer import make_model
 
     make_model(settings)

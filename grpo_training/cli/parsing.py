@@ -31,17 +31,22 @@ _RARE = {
 }
 
 
-def parse_settings(model: type[SettingsT], argv: Sequence[str] | None, *, prog: str, description: str) -> SettingsT:
+def parse_settings(model: type[SettingsT], argv: Sequence[str] | None, module: str) -> SettingsT:
     """Read a command's settings from its command line and its ``--config`` file.
 
     ``--help``, ``--help-all`` and ``--print-config`` print and exit with status 0.
+
+    Args:
+        model: the settings; their docstring is what the help says of the command.
+        argv: the command line; None: that of the process.
+        module: what ``python -m`` runs, with the step where the command has steps.
 
     Raises:
         InputError: an unknown key (with the nearest valid name), a wrong type or a value out of range; the message
             names the file and the key, or the flag.
     """
     words = sys.argv[1:] if argv is None else argv
-    parser = _parser(model, prog, description, shows_all="--help-all" in words)
+    parser = _parser(model, f"python -m {module}", shows_all="--help-all" in words)
     given = vars(parser.parse_args(words))
     config, print_config = given.pop("config"), given.pop("print_config")
     if given.pop("allow_weak_sandbox"):
@@ -50,7 +55,7 @@ def parse_settings(model: type[SettingsT], argv: Sequence[str] | None, *, prog: 
     for name, value in given.items():
         flag = Given(",".join(value) if isinstance(value, list) else value, as_flag(name))
         values[name] = _merged(values.get(name), flag)
-    settings = validated(model, values, fix=f"See {prog} {parser.full_help}.")
+    settings = validated(model, values, fix=f"See {parser.prog} {parser.full_help}.")
     if print_config:
         print(json.dumps(settings.model_dump(mode="json"), indent=2, ensure_ascii=False))
         raise SystemExit(0)
@@ -114,8 +119,9 @@ def _validation_text(error: ErrorDetails, values: Mapping[str, Given]) -> str:
     return f"{source}: {message} (got {error['input']!r})"
 
 
-def _parser(model: type[Settings], prog: str, description: str, *, shows_all: bool) -> CommandParser:
+def _parser(model: type[Settings], prog: str, *, shows_all: bool) -> CommandParser:
     """The parser of a command. Without ``shows_all`` its help has the common settings only, if some are marked."""
+    description = " ".join((model.__doc__ or "").split())
     parser = CommandParser(prog=prog, usage="%(prog)s [--config FILE] [options]", description=description)
     own = [model.model_fields[name] for name in model.__annotations__ if name in model.model_fields]
     marks_common = any(COMMON in field.metadata for field in own)

@@ -15,24 +15,23 @@ from grpo_training.cli.terminal_text import fitted
 class StepSettings(Settings):
     """Base of the settings of a step.
 
-    ``summary`` is what ``--help`` says of the step. ``positional`` is the field that a first word without a flag sets.
+    ``positional`` is the field that a first word without a flag sets.
     """
 
-    summary: ClassVar[str] = ""
     positional: ClassVar[str] = ""
 
 
-def parse_step(words: Sequence[str], prog: str, steps: Mapping[str, type[StepSettings]]) -> StepSettings | None:
+def parse_step(words: Sequence[str], module: str, steps: Mapping[str, type[StepSettings]]) -> StepSettings | None:
     """The settings of the step that the first word names; None after the help was printed.
 
     Raises:
         InputError: there is no such step, or a setting is not valid.
     """
     if not words or words[0] in HELP_FLAGS:
-        print(f"usage: {prog} STEP [options]\n\nSteps (each has its own --help):")
+        print(f"usage: python -m {module} STEP [options]\n\nSteps (each has its own --help):")
         width = max(map(len, steps))
         for name, step in steps.items():
-            print(fitted(f"  {name:{width}}  {step.summary}"))
+            print(fitted(f"  {name:{width}}  {step.__doc__}"))
         return None
     name, *flags = words
     if name not in steps:
@@ -40,4 +39,4 @@ def parse_step(words: Sequence[str], prog: str, steps: Mapping[str, type[StepSet
     step = steps[name]
     if step.positional and flags and not flags[0].startswith("-"):
         flags = [f"--{step.positional}", *flags]
-    return parse_settings(step, flags, prog=f"{prog} {name}", description=step.summary)
+    return parse_settings(step, flags, f"{module} {name}")

@@ -18,7 +18,13 @@ _IMPROVED = "what `improve` has learned: the name of its run, or its folder `imp
 
 
 class CompareSettings(DryRunSettings, TwoArmSettings):
-    """What is compared, and on which problems."""
+    """Answer the same problems in two ways, A and B, and say which is better.
+
+    A and B are two prompts (--prompt-a, --prompt-b), two models (--model-a, --model-b), or what `improve` has learned
+    against a prompt (--improved-b). With --margin 3 it says whether B is at most 3 points worse: whether a model can be
+    replaced by another one. It stops as soon as that is clear, after 25, 50, 75 or 100 % of the problems. Run the same
+    command again to continue: stored answers are reused.
+    """
 
     group: ClassVar[str] = "what is compared"
 

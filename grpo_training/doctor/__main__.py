@@ -11,16 +11,7 @@ from grpo_training.doctor.settings import DoctorSettings
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command. Returns the number of failed checks, at most 125."""
-    settings = parse_settings(
-        DoctorSettings,
-        argv,
-        prog="python -m grpo_training.doctor",
-        description=(
-            "Check everything that the other commands need: environment, configuration, prompts, every kind of task, "
-            "training labels, data and disk space. By default without GPU, API key or network. "
-            "The exit code is the number of failed checks, at most 125."
-        ),
-    )
+    settings = parse_settings(DoctorSettings, argv, "grpo_training.doctor")
     from grpo_training.doctor.run import run_checks
 
     return run_checks(settings)

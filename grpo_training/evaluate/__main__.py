@@ -10,16 +10,7 @@ from grpo_training.evaluate.settings import EvaluateSettings
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command. Returns the exit code."""
-    settings = parse_settings(
-        EvaluateSettings,
-        argv,
-        prog="python -m grpo_training.evaluate",
-        description=(
-            "Draws samples of a model on problems, judges them and reports pass@k with confidence intervals; with "
-            "--base-model also the difference to another model on the same problems. Run the same command again to "
-            "continue an interrupted evaluation: stored completions are reused."
-        ),
-    )
+    settings = parse_settings(EvaluateSettings, argv, "grpo_training.evaluate")
     from grpo_training.evaluate.run import evaluate
 
     return evaluate(settings, sys.stdout)

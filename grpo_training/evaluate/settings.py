@@ -32,7 +32,11 @@ _NOT_IN_FINGERPRINT = {
 
 
 class EvaluateSettings(DryRunSettings, ColumnSettings, BudgetSettings, BatchSettings, ResumableSettings):
-    """Settings of ``python -m grpo_training.evaluate``."""
+    """Draw samples of a model on problems, judge them, and report pass@k with confidence intervals.
+
+    With --base-model it also reports the difference to another model on the same problems. Run the same command again
+    to continue an interrupted evaluation: stored completions are reused.
+    """
 
     group: ClassVar[str] = "what is evaluated, and sampling"
     sections: ClassVar[frozenset[str]] = frozenset({"evaluation"})

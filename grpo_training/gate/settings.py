@@ -35,7 +35,13 @@ class TwoArmSettings(ColumnSettings, RoleSettings, BatchSettings):
 
 
 class GateSettings(TwoArmSettings):
-    """What a gate asks, and whom."""
+    """Answer problems with and without the experience library of a generator, and say whether it helps.
+
+    The verdict is adopted, rejected, or not proven, with an interval. The gate stops as soon as that is clear, after
+    25, 50, 75 or 100 % of the problems, unless --ask-all is given. A problem that experiences were learned from is
+    asked without those. The verdict is written into the library's log; a rejected library is not used any more. Run
+    the same command again to continue an interrupted gate: stored answers are reused.
+    """
 
     group: ClassVar[str] = "problems and sampling"
 

@@ -19,7 +19,12 @@ from grpo_training.runs.trackers import REPORT_TO_HELP, Tracker
 
 
 class ImproveSettings(DryRunSettings, TwoArmSettings):
-    """What is improved, on which problems, and what it may cost."""
+    """Learn experiences from problems with right answers, and test whether they help.
+
+    They are tested on problems that they do not come from, and the result is one sentence. What can be used afterwards
+    is written to runs/NAME/improved: a prompt, the experiences, a report, and an example in Python. Run the same
+    command again to continue an interrupted run; nothing is paid for twice.
+    """
 
     group: ClassVar[str] = "problems, learning and test"
 

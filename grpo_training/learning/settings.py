@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from grpo_training.cli.parsing import parse_settings
 from grpo_training.cli.settings import (
     DATASET_HELP,
     DEFAULT_DATASET,
@@ -114,7 +113,11 @@ class LearnerSettings(ExtractionSettings, ScoringSettings):
 
 
 class GeneratorSettings(ColumnSettings, LearnerSettings, BatchSettings):
-    """Settings of ``python -m grpo_training.generatorN``."""
+    """Answer each problem several times, score the answers, and learn from groups whose rewards differ.
+
+    All rollouts are kept in the cache for the critic and the fine-tune. Run the same command again to continue an
+    interrupted run.
+    """
 
     group: ClassVar[str] = "problems and sampling"
 
@@ -197,7 +200,11 @@ class GeneratorSettings(ColumnSettings, LearnerSettings, BatchSettings):
 
 
 class CriticSettings(LearnerSettings):
-    """Settings of ``python -m grpo_training.critic``."""
+    """Fuse the candidates of each generator for a problem into one, score the fusions, and learn where they differ.
+
+    Candidates are fused structurally where they agree, else by asking a model. Run it after the generators. Run the
+    same command again to continue an interrupted run, and to fuse what the generators have added.
+    """
 
     group: ClassVar[str] = "fusion and sampling"
 
@@ -226,7 +233,11 @@ class CriticSettings(LearnerSettings):
 
 
 class ExtractorSettings(ExtractionSettings):
-    """Settings of ``python -m grpo_training.experience_extractor``."""
+    """Show the stored groups of a generator or the critic to the analyst again, and add experiences to a library.
+
+    That may be with another tau, another analyst, or a new --experiences-dir. No problem is answered again, so one
+    process is enough: its requests overlap. Run the same command again to continue an interrupted run.
+    """
 
     group: ClassVar[str] = "extraction"
 
@@ -241,47 +252,3 @@ class ExtractorSettings(ExtractionSettings):
     def fingerprint_fields(cls) -> Sequence[str]:
         """The fields that change the library."""
         return ("role", "tau", "window", "capacity", "temperature", "max_tokens", "seed", "prompts", "cache_dir")
-
-
-def parse_generator_settings(number: int, argv: Sequence[str] | None) -> GeneratorSettings:
-    """The settings of ``generator<number>`` from its command line."""
-    return parse_settings(
-        GeneratorSettings,
-        argv,
-        prog=f"python -m grpo_training.generator{number}",
-        description=(
-            f"Generator {number}: answers each problem several times, scores the answers, and extracts experiences "
-            "from groups whose rewards differ. All rollouts are kept in the cache for the critic and the fine-tune. "
-            "Run the same command again to continue an interrupted run."
-        ),
-    )
-
-
-def parse_critic_settings(argv: Sequence[str] | None) -> CriticSettings:
-    """The settings of ``critic`` from its command line."""
-    return parse_settings(
-        CriticSettings,
-        argv,
-        prog="python -m grpo_training.critic",
-        description=(
-            "Critic: fuses the candidates of each generator for a problem into one (structurally where they agree, "
-            "else by asking a model), scores the fusions, and extracts experiences from problems whose fusions "
-            "differ. Run it after the generators. Run the same command again to continue an interrupted run, and to "
-            "fuse what the generators have added."
-        ),
-    )
-
-
-def parse_extractor_settings(argv: Sequence[str] | None) -> ExtractorSettings:
-    """The settings of ``experience_extractor`` from its command line."""
-    return parse_settings(
-        ExtractorSettings,
-        argv,
-        prog="python -m grpo_training.experience_extractor",
-        description=(
-            "Experience extractor: shows the stored groups of a generator or the critic to the analyst again and adds "
-            "the experiences to a library, for example with another tau, another analyst, or a new --experiences-dir. "
-            "No problem is answered again, so one process is enough: its requests overlap. Run the same command "
-            "again to continue an interrupted run."
-        ),
-    )

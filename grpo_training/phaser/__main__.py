@@ -18,7 +18,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         words[0] = name
     if words and words[0] == SCORE:
         return score_rollouts.main(words[1:])
-    parsed = parse_step(words, "python -m grpo_training.phaser", STEPS)
+    parsed = parse_step(words, "grpo_training.phaser", STEPS)
     if parsed is None:
         return 0
     from grpo_training.phaser.steps import run_step

@@ -17,17 +17,13 @@ _TRAIN = DATA / "prompts_train.jsonl"
 
 
 class IndexSettings(StepSettings):
-    """Settings of ``phaser api-index``."""
-
-    summary: ClassVar[str] = "build the index of Phaser's API from the package: phaser_api.jsonl and meta.json"
+    """Build the index of Phaser's API from the package: phaser_api.jsonl and meta.json."""
 
     out_dir: Path = Field(DATA / "api_index", description="folder of both files")
 
 
 class PromptSeedSettings(StepSettings):
-    """Settings of ``phaser prompt-seeds``."""
-
-    summary: ClassVar[str] = "make prompts for games, with symbols to use"
+    """Make prompts for games, with symbols to use."""
 
     count: Positive = Field(2000, description="number of prompts: 40 % easy, 40 % medium, 20 % hard")
     seed: int = Field(42, description="of the random choices")
@@ -37,9 +33,7 @@ class PromptSeedSettings(StepSettings):
 
 
 class SetsSettings(StepSettings):
-    """Settings of ``phaser build-sets``."""
-
-    summary: ClassVar[str] = "choose prompts for training and evaluation from prompt seeds, without overlap"
+    """Choose prompts for training and evaluation from prompt seeds, without overlap."""
 
     prompt_seeds: Path = Field(_PROMPT_SEEDS, description="file of prompt seeds")
     out_train: Path = Field(_TRAIN, description="file of the training prompts")
@@ -51,9 +45,7 @@ class SetsSettings(StepSettings):
 
 
 class MockSettings(StepSettings):
-    """Settings of ``phaser mock-rollouts``."""
-
-    summary: ClassVar[str] = "make rollouts without a model: right programs, and programs with one fault each"
+    """Make rollouts without a model: right programs, and programs with one fault each."""
 
     prompts: Path = Field(_TRAIN, description="file of prompts")
     out: Path = Field(DATA / "rollouts/mock_step0001.jsonl", description="file of the rollouts")
@@ -64,9 +56,8 @@ class MockSettings(StepSettings):
 
 
 class ValidateSettings(StepSettings):
-    """Settings of ``phaser validate``."""
+    """Validate one program: validate game.js; exit code 1 if it fails a check."""
 
-    summary: ClassVar[str] = "validate one program: validate game.js; exit code 1 if it fails a check"
     positional: ClassVar[str] = "code"
 
     code: Path = Field(description="file with the JavaScript of a game")
@@ -80,9 +71,7 @@ class ValidateSettings(StepSettings):
 
 
 class ScoreStep(StepSettings):
-    """The step that is the command ``score_rollouts``, which reads its own settings."""
-
-    summary: ClassVar[str] = "verify rollouts, and write rewards and advantages: python -m grpo_training.score_rollouts"
+    """Verify rollouts, and write rewards and advantages: python -m grpo_training.score_rollouts."""
 
 
 SCORE = "score-rollouts"

@@ -13,15 +13,7 @@ from grpo_training.score_rollouts.settings import with_check_options
 def main(argv: Sequence[str] | None = None) -> int:
     """The command. Returns the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
-    settings = parse_settings(
-        with_check_options(words),
-        words,
-        prog="python -m grpo_training.score_rollouts",
-        description=(
-            "Verifies rollouts that any program sampled and writes the same rows with verdict, reward and advantage, "
-            "for offline training (train --dataset-path). Run the same command again to continue an interrupted run."
-        ),
-    )
+    settings = parse_settings(with_check_options(words), words, "grpo_training.score_rollouts")
     from grpo_training.score_rollouts.run import score
 
     return score(settings)

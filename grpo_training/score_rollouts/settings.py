@@ -23,7 +23,11 @@ _NOT_IN_ROWS = frozenset({"task", "prompts", "rollouts", "out", "cache", "worker
 
 
 class ScoreSettings(ResumableSettings):
-    """Settings that every task has."""
+    """Verify rollouts that any program sampled.
+
+    Writes the same rows with verdict, reward and advantage, for offline training (train --dataset-path). Run the same
+    command again to continue an interrupted run.
+    """
 
     group: ClassVar[str] = "files and rows"
 

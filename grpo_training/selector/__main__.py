@@ -12,7 +12,7 @@ from grpo_training.selector.settings import STEPS
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one step. Returns the exit code."""
-    parsed = parse_step(sys.argv[1:] if argv is None else argv, "python -m grpo_training.selector", STEPS)
+    parsed = parse_step(sys.argv[1:] if argv is None else argv, "grpo_training.selector", STEPS)
     if parsed is None:
         return 0
     from grpo_training.selector.steps import run_step

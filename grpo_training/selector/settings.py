@@ -76,9 +76,7 @@ class TrainingSettings(EmbeddingSettings, ResumableSettings):
 
 
 class EmbedSettings(ImageSettings):
-    """Settings of ``selector embed``."""
-
-    summary: ClassVar[str] = "embed the texts of a dataset, or with --images the images"
+    """Embed the texts of a dataset, or with --images the images."""
 
     dataset: str = Field(description="name of a dataset, or a JSONL file")
     embedding_model: str = Field(
@@ -91,9 +89,8 @@ class EmbedSettings(ImageSettings):
 
 
 class BeamsSettings(ClientSettings, ImageSettings):
-    """Settings of ``selector beams``."""
+    """Make a beam file: score shot sequences with an endpoint's log-probs (InfoScore)."""
 
-    summary: ClassVar[str] = "make a beam file: score shot sequences with an endpoint's log-probs (InfoScore)"
     group: ClassVar[str] = "queries, pools and search"
 
     dataset: str = Field(
@@ -115,9 +112,8 @@ class BeamsSettings(ClientSettings, ImageSettings):
 
 
 class RewardsSettings(ClientSettings, ImageSettings):
-    """Settings of ``selector rewards``."""
+    """Make a reward file: ask an endpoint with candidate sequences, and score its answers."""
 
-    summary: ClassVar[str] = "make a reward file: ask an endpoint with candidate sequences, and score its answers"
     group: ClassVar[str] = "candidates of a query"
 
     dataset: str = Field(description="the dataset that the beam file was made from; an id is a row number, from 0")
@@ -137,9 +133,8 @@ class RewardsSettings(ClientSettings, ImageSettings):
 
 
 class InferSettings(ClientSettings, ImageSettings):
-    """Settings of ``selector infer``."""
+    """Put the chosen shots into prompts, ask an endpoint, and score its answers."""
 
-    summary: ClassVar[str] = "put the chosen shots into prompts, ask an endpoint, and score its answers"
     group: ClassVar[str] = "selection"
 
     checkpoint: Annotated[tuple[Path, ...], _List] = Field(
@@ -170,9 +165,8 @@ class InferSettings(ClientSettings, ImageSettings):
 
 
 class SftSettings(TrainingSettings):
-    """Settings of ``selector sft``."""
+    """Train a selector on the beams of a beam file (supervised)."""
 
-    summary: ClassVar[str] = "train a selector on the beams of a beam file (supervised)"
     group: ClassVar[str] = "model"
 
     hidden_dim: Positive = Field(256, description="width of the model")
@@ -182,9 +176,8 @@ class SftSettings(TrainingSettings):
 
 
 class TrainSettings(TrainingSettings):
-    """Settings of ``selector train``."""
+    """Post-train a selector on rewards: RCE, then GRPO."""
 
-    summary: ClassVar[str] = "post-train a selector on rewards: RCE, then GRPO"
     group: ClassVar[str] = "rewards, RCE and GRPO"
 
     sft_ckpt: Path = Field(description="checkpoint to start from, of `selector sft` or of an earlier run")
@@ -213,9 +206,7 @@ class TrainSettings(TrainingSettings):
 
 
 class PredictSettings(EmbeddingSettings):
-    """Settings of ``selector predict``."""
-
-    summary: ClassVar[str] = "choose shots for the queries of a file"
+    """Choose shots for the queries of a file."""
 
     checkpoint: Path = Field(description="checkpoint of a selector")
     model_version: ModelVersion | None = Field(

@@ -9,15 +9,7 @@ from grpo_training.serve.settings import ServeSettings
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command. Returns the exit code."""
-    settings = parse_settings(
-        ServeSettings,
-        argv,
-        prog="python -m grpo_training.serve",
-        description=(
-            "Serves a local model over the OpenAI protocol, with vLLM or transformers. Enter its address in the api "
-            "config, or let a run start the server itself with --endpoint local."
-        ),
-    )
+    settings = parse_settings(ServeSettings, argv, "grpo_training.serve")
     from grpo_training.serve.run import serve
 
     return serve(settings)

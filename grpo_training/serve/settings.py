@@ -11,7 +11,10 @@ from grpo_training.cli.settings import POCKET_MODEL, Settings
 
 
 class ServeSettings(Settings):
-    """Settings of ``python -m grpo_training.serve``."""
+    """Serve a local model over the OpenAI protocol, with vLLM or transformers.
+
+    Enter its address in the api config, or let a run start the server itself with --endpoint local.
+    """
 
     model: Path = Field(POCKET_MODEL, description="folder of the model, or its name on the hub")
     adapter: Path | None = Field(None, description="folder of a PEFT LoRA adapter of the model")

@@ -15,7 +15,10 @@ from grpo_training.runs.settings import ClientSettings, ResumableSettings
 
 
 class PrepareSettings(Settings):
-    """Settings of ``python -m grpo_training.prepare_data`` that concern every task."""
+    """Select problems for training from the datasets of the tasks.
+
+    Keeps the problems that can be used, splits them by hash, and reports what was dropped and why.
+    """
 
     sections_of_others: ClassVar[frozenset[str]] = PHASES
 
@@ -49,7 +52,10 @@ class AcceptanceSettings(Settings):
 
 
 class VerifySettings(AcceptanceSettings):
-    """Settings of ``python -m grpo_training.verify_teacher_traces``."""
+    """Run the tests of the teacher traces of another program.
+
+    All traces are written with their results; only right ones are accepted for training. No model is asked.
+    """
 
     sections_of_others: ClassVar[frozenset[str]] = PHASES
 
@@ -60,7 +66,11 @@ class VerifySettings(AcceptanceSettings):
 
 
 class TeacherSettings(AcceptanceSettings, ClientSettings, ResumableSettings):
-    """Settings of ``python -m grpo_training.generate_teacher_traces``."""
+    """Ask the teacher each problem several times, score every reply, and keep all of them with their results.
+
+    Only right ones are accepted for training. The same command again continues where it stopped and pays for nothing
+    twice.
+    """
 
     sections: ClassVar[frozenset[str]] = frozenset({"teacher"})
     sections_of_others: ClassVar[frozenset[str]] = PHASES - sections

@@ -12,7 +12,7 @@ from grpo_training.traffic.settings import STEPS
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one step. Returns the exit code."""
-    parsed = parse_step(sys.argv[1:] if argv is None else argv, "python -m grpo_training.traffic", STEPS)
+    parsed = parse_step(sys.argv[1:] if argv is None else argv, "grpo_training.traffic", STEPS)
     if parsed is None:
         return 0
     from grpo_training.traffic.steps import run_step

@@ -31,9 +31,8 @@ class Chosen(StepSettings):
 
 
 class GenerateSettings(Chosen):
-    """Settings of ``traffic generate``."""
+    """Simulate both decisions at every decision point and store what they led to."""
 
-    summary: ClassVar[str] = "simulate both decisions at every decision point and store what they led to"
     aliases: ClassVar[Mapping[str, str]] = {"s": "scenario", "a": "all", "p": "parallel", "o": "output_dir"}
 
     output_dir: Path = Field(DATASETS, description="where NAME/grpo_dataset.json is written")
@@ -49,9 +48,8 @@ class GenerateSettings(Chosen):
 
 
 class EvaluateSettings(Chosen, BudgetSettings):
-    """Settings of ``traffic evaluate``."""
+    """Compare policies in closed loop in SUMO."""
 
-    summary: ClassVar[str] = "compare policies in closed loop in SUMO"
     group: ClassVar[str] = "policies, closed loop and sampling"
 
     policy: str = Field(

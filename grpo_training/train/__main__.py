@@ -12,16 +12,7 @@ from grpo_training.train.processes import say_once
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command. Returns the exit code."""
-    config = parse_settings(
-        GRPOTrainingConfig,
-        argv,
-        prog="python -m grpo_training.train",
-        description=(
-            "Fine-tunes a local model with GRPO: offline on the rollouts that the generators stored, or online on "
-            "problems that it samples completions for itself. Writes a LoRA adapter, a merged model that can be "
-            "served, metrics and a page of curves to --output-dir. Run the same command again to resume."
-        ),
-    )
+    config = parse_settings(GRPOTrainingConfig, argv, "grpo_training.train")
     say_once("reading the data")  # the imports alone may take seconds
     from grpo_training.train.run import train_grpo
 

@@ -52,11 +52,11 @@ _FIRST_OF_GROUP = {
 
 
 class GRPOTrainingConfig(ResumableSettings):
-    """Settings of ``python -m grpo_training.train``.
+    """Fine-tune a local model with GRPO.
 
-    Other spellings of a field, such as ``model_path`` and ``batch_size``, are accepted by the constructor and can be
-    read as properties. A configuration is not changed in place; another one is made:
-    ``GRPOTrainingConfig(**{**config.to_dict(), "learning_rate": 5e-6})``. A row is one completion.
+    Trains offline on the rollouts that the generators stored, or online on problems that it samples completions for
+    itself. Writes a LoRA adapter, a merged model that can be served, metrics and a page of curves to --output-dir. Run
+    the same command again to resume.
     """
 
     aliases: ClassVar[dict[str, str]] = {

@@ -15,7 +15,7 @@ from tests.support.table import table
 
 
 def parse(*argv, model=GeneratorSettings):
-    return parse_settings(model, list(argv), prog="probe", description="a probe")
+    return parse_settings(model, list(argv), "probe")
 
 
 def test_command_line_over_yaml_over_defaults(tmp_path):
@@ -150,7 +150,7 @@ def test_hidden_settings_are_set_and_their_errors_name_the_full_help():
     ):
         with pytest.raises(InputError) as caught:
             parse(*words, model=model)
-        assert caught.value.fix.endswith(f"See probe {flag}.")
+        assert caught.value.fix.endswith(f"See python -m probe {flag}.")
 
 
 def test_weights_that_are_all_zero_are_refused():

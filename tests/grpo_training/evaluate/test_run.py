@@ -228,8 +228,7 @@ class Servers:
                 *("--model-path", str(self.folder / "tuned"), "--base-model", str(self.folder / "base")),
                 *("--num-samples", "4", "--dataset", str(self._dataset), "--output", str(self._output), *flags),
             ],
-            prog="evaluate",
-            description="",
+            "evaluate",
         )
         engine = Engine("stand-in")
         with pytest.MonkeyPatch.context() as patched:

@@ -55,7 +55,7 @@ def from_text(tmp_path, text):
 
 
 def parse(*argv):
-    return parse_settings(GRPOTrainingConfig, list(argv), prog="probe", description="a probe")
+    return parse_settings(GRPOTrainingConfig, list(argv), "probe")
 
 
 def test_the_flat_yaml_of_others_is_read_under_the_fields_names(tmp_path):

@@ -23,7 +23,7 @@ from engine.tasks.registry import task_named
 from grpo_training.agents.generator import generator_messages, prompt_hash
 from grpo_training.cli.bar import note, problem_bar
 from grpo_training.cli.entry import run_async
-from grpo_training.cli.settings import POCKET_MODEL, as_flag, shown_path
+from grpo_training.cli.settings import POCKET_MODEL, shown_path
 from grpo_training.cli.tables import View
 from grpo_training.evaluate.arms import (
     FORMAT,
@@ -54,8 +54,8 @@ from grpo_training.runs.estimate import tokens_of as tokens_of_prompts
 from grpo_training.runs.folder import found_run, library_file, load_tasks_of, manifest_file
 from grpo_training.runs.problems import read_problems, remarks_on, task_facts, without_duplicates
 from grpo_training.runs.reply_watch import ReplyWatch, tokens_of
-from grpo_training.runs.run import OtherRunError, Run, load_manifest
-from grpo_training.runs.settings import HOW_ASKED, tell_what_is_missing
+from grpo_training.runs.run import OtherRunError, Run, as_in_learning
+from grpo_training.runs.settings import tell_what_is_missing
 from grpo_training.serve.endpoints import price
 from grpo_training.serve.engines import choose_engine
 
@@ -93,7 +93,7 @@ def evaluate(settings: EvaluateSettings, stream: TextIO) -> int:
         IncompleteRunError: some problems are left out; the figures of the others are written.
         ScaffoldError: from the client or the local server.
     """
-    settings = _in_run(settings)
+    settings = _in_run(settings, stream)
     if settings.output.is_dir():
         raise InputError(f"--output: {settings.output} is a folder", fix="Give a file, such as results.json in it.")
     samples, journal = settings.output.with_suffix(".samples.jsonl"), settings.output.with_suffix(".sqlite")
@@ -146,7 +146,7 @@ def evaluate(settings: EvaluateSettings, stream: TextIO) -> int:
     return 0
 
 
-def _in_run(settings: EvaluateSettings) -> EvaluateSettings:
+def _in_run(settings: EvaluateSettings, stream: TextIO) -> EvaluateSettings:
     """The settings with the library and the cache of ``--run``."""
     if settings.run is None:
         return settings
@@ -157,13 +157,7 @@ def _in_run(settings: EvaluateSettings) -> EvaluateSettings:
     if not library.exists():
         raise MissingInputError(f"The run {settings.run!r} has no library: {library} is missing")
     load_tasks_of(found.cache, given=settings.task if ":" in (settings.task or "") else None)
-    manifest = load_manifest(manifest_file(found.cache, settings.role or GENERATORS[0]))
-    learned = {} if manifest is None else {name: manifest.settings.get(name) for name in HOW_ASKED}
-    other = [
-        f"{as_flag(name)} {value}" for name, value in learned.items() if value not in (None, getattr(settings, name))
-    ]
-    if other:
-        print(f"The experiences were learned with {' '.join(other)}. Give these flags to ask in the same way.")
+    settings = as_in_learning(settings, manifest_file(found.cache, settings.role or GENERATORS[0]), stream)
     of_run: dict[str, Path] = {"experiences": library}
     if "output" not in settings.model_fields_set:
         of_run["output"] = found.cache / settings.output.name

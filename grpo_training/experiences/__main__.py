@@ -1,18 +1,8 @@
-"""Browse and edit experience libraries. Options: ``python -m grpo_training.experiences --help``."""
+"""Browse and edit experience libraries.
 
-from __future__ import annotations
-
-import argparse
-from collections.abc import Sequence
-from pathlib import Path
-
-from grpo_training.cli.entry import CommandParser, run_command
-
-_DESCRIPTION = """\
 Each agent keeps a library of experiences: advice of at most 32 words that is part of its later prompts.
 This command shows what was learned and from which evidence, and it pins and removes experiences.
-"""
-_EPILOG = """\
+
 commands:
   list       show the libraries (the default), cut to the width of the terminal
   show ID    show one experience with its evidence and history
@@ -29,6 +19,14 @@ examples, each after python -m grpo_training.experiences:
 Texts are changed and added in the JSON files, with a text editor: what a file says is the library.
 """
 
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from grpo_training.cli.entry import CommandParser, run_command
+
 _COMMANDS = ("list", "show", "pin", "unpin", "remove", "forbid")
 
 
@@ -42,13 +40,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """Read the command line: ``command``, ``id``, ``library``, ``search`` and the places of the libraries."""
-    parser = CommandParser(
-        prog="python -m grpo_training.experiences",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-    )
+    parser = CommandParser(prog="python -m grpo_training.experiences", description=__doc__)
     parser.add_argument("command", nargs="?", choices=_COMMANDS, default="list", metavar="COMMAND",
-                        help="one of the commands below")  # fmt: skip
+                        help="one of the commands above")  # fmt: skip
     parser.add_argument("id", nargs="?", type=str.upper, metavar="ID", help="an experience, such as G1-003")
     parser.add_argument("--search", metavar="TEXT", help="list only experiences with this text, in any case")
     parser.add_argument("--library", metavar="NAME", help="generator_1, generator_2, generator_3 or critic")

@@ -1,4 +1,7 @@
-"""Write rollouts for other programs: ``python -m grpo_training.export CACHE --to FORMAT --output FILE``."""
+"""Write stored rollouts for other programs.
+
+The trl formats are conversational; groups without a training signal are left out of them.
+"""
 
 import argparse
 from collections.abc import Sequence
@@ -19,8 +22,7 @@ def export_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = CommandParser(
         prog="python -m grpo_training.export",
         usage="%(prog)s [CACHE] --to FORMAT --output FILE ...",
-        description="Write stored rollouts for other programs. The trl formats are conversational; groups without a "
-        "training signal are left out of them.",
+        description=__doc__,
         epilog="formats:\n" + "\n".join(f"  {name:12}  {text}" for name, text in FORMATS.items()),
     )
     parser.add_argument("cache", type=Path, nargs="?", metavar="CACHE",

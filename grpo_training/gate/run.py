@@ -34,12 +34,8 @@ from grpo_training.gate.settings import GateSettings
 from grpo_training.gate.verdicts import verdict_lines
 from grpo_training.runs.folder import in_found_run, library_file, load_tasks_of, manifest_file
 from grpo_training.runs.problems import read_problems, without_duplicates
-from grpo_training.runs.run import load_manifest
-from grpo_training.runs.settings import HOW_ASKED
+from grpo_training.runs.run import as_in_learning
 from grpo_training.serve.endpoints import check_budget, check_endpoint, named_endpoints, open_client, open_endpoints
-
-_OF_DATASET = ("fields", "columns", "compare", "json_schema")
-"""What a gate takes from the run whose library it tests if it asks the problems of the run."""
 
 
 def run_gate(settings: GateSettings, stream: TextIO) -> int:
@@ -51,7 +47,8 @@ def run_gate(settings: GateSettings, stream: TextIO) -> int:
         IncompleteRunError: some answers are missing.
         ScaffoldError: from the client.
     """
-    settings = _as_in_learning(in_found_run(settings), stream)
+    settings = in_found_run(settings)
+    settings = as_in_learning(settings, manifest_file(settings.cache_dir, settings.role), stream)
     load_tasks_of(settings.cache_dir, given=settings.task)
     path = library_file(settings.experiences_dir, settings.role)
     if not path.is_file():
@@ -69,22 +66,6 @@ def run_gate(settings: GateSettings, stream: TextIO) -> int:
     with open_endpoints(settings) as manager:
         check_budget(settings, manager, settings.role)
         return run_async(_open_and_gate(settings, manager, library, problems, stream))
-
-
-def _as_in_learning(settings: GateSettings, stream: TextIO) -> GateSettings:
-    """The settings with the prompts and the sampling of the generator's run, where they are not given."""
-    manifest = load_manifest(manifest_file(settings.cache_dir, settings.role))
-    stored = {} if manifest is None else manifest.settings
-    names = ("task", *HOW_ASKED, *(_OF_DATASET if stored.get("dataset") == settings.dataset else ()))
-    of_run = {
-        name: stored[name]
-        for name in names
-        if name in stored and name not in settings.model_fields_set and stored[name] != getattr(settings, name)
-    }
-    if of_run:
-        flags = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in of_run.items())
-        print(f"As in learning: {flags}", file=stream)
-    return settings.model_copy(update=of_run)
 
 
 async def _open_and_gate(

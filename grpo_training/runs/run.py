@@ -9,17 +9,20 @@ import json
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TextIO, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
 
 from engine.errors import InputError
 from engine.storage.append_log import replace_file
 from engine.storage.lines import file_stamp
-from grpo_training.runs.settings import ResumableSettings
+from grpo_training.runs.settings import HOW_ASKED, ResumableSettings
 
 SettingsT = TypeVar("SettingsT", bound=ResumableSettings)
+ModelT = TypeVar("ModelT", bound=BaseModel)
 
+_OF_DATASET = ("fields", "columns", "compare", "json_schema")
+"""How a dataset is read."""
 OPEN = "open"
 """In the report of a run whose other problems are complete: the problems that are open, with the reason."""
 
@@ -161,6 +164,29 @@ def load_manifest(path: Path) -> RunManifest | None:
             why=f"It is not a manifest: {type(error).__name__}: {error}"[:300],
             fix="Pass --fresh to set the results aside and start over.",
         ) from None
+
+
+def as_in_learning(settings: ModelT, manifest: Path, stream: TextIO) -> ModelT:
+    """The settings with the prompts and the sampling of a run, and how it read its dataset, where they are not given.
+
+    Args:
+        settings: of a command that asks with the library of the run.
+        manifest: of the run; the file need not exist.
+        stream: where the settings that are taken over are named.
+    """
+    run = load_manifest(manifest)
+    stored = {} if run is None else run.settings
+    given = {name: getattr(settings, name) for name in type(settings).model_fields}
+    names = ("task", *HOW_ASKED, *(_OF_DATASET if stored.get("dataset") == given["dataset"] else ()))
+    of_run = {
+        name: stored[name]
+        for name in names
+        if name not in settings.model_fields_set and stored.get(name) not in (None, given[name])
+    }
+    if of_run:
+        flags = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in of_run.items())
+        print(f"As in learning: {flags}", file=stream)
+    return settings.model_copy(update=of_run)
 
 
 def stamp_of(inputs: Any, files: Sequence[Path]) -> str:

@@ -1,4 +1,8 @@
-"""Print the group of a problem with its replies: ``python -m grpo_training.show PROBLEM_ID``."""
+"""Print what is stored about a problem.
+
+That is each rollout with its answer, rewards, experiences and reply, and the critic's fusions.
+Without a problem, list the problems.
+"""
 
 import argparse
 from collections.abc import Sequence
@@ -13,8 +17,7 @@ def show_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = CommandParser(
         prog="python -m grpo_training.show",
         usage="%(prog)s [CACHE] [PROBLEM_ID] [options]",
-        description="Print what is stored about a problem: each rollout with its answer, rewards, experiences and "
-        "reply, and the critic's fusions. Without a problem, list the problems.",
+        description=__doc__,
     )
     parser.add_argument("where", nargs="*", metavar="CACHE PROBLEM_ID",
                         help="cache folder or scored file (default: that of the run); id of the problem")  # fmt: skip

@@ -1,4 +1,7 @@
-"""The command line of ``python -m grpo_training.view``."""
+"""Pages that show runs in a browser, while they go on and after.
+
+They show rewards, groups and their rollouts, experiences, fusions and trainings. Files are only read.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +16,10 @@ DEFAULT_FOLDERS = tuple(
     WORKING_DIR / name for name in ("runs", "grpo_training/cache", "data/grpo_experiences", "outputs")
 )
 
-_DESCRIPTION = (
-    "Pages that show runs in a browser, while they go on and after: rewards, groups and their rollouts, experiences, "
-    "fusions, trainings. Files are only read."
-)
-
 
 def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     """Read the command line."""
-    parser = CommandParser(prog="python -m grpo_training.view", description=_DESCRIPTION)
+    parser = CommandParser(prog="python -m grpo_training.view", description=__doc__)
     parser.add_argument(
         "folders",
         nargs="*",

@@ -322,7 +322,7 @@ class Planted:
         return [seen.body for seen in app["seen"]]
 
 
-def test_an_evaluation_of_a_run_says_that_it_asks_in_another_way(tmp_path, capsys, monkeypatch):
+def test_an_evaluation_of_a_run_asks_as_in_learning(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(run_folders, "WORKING_DIR", tmp_path)
     world, run = Planted(tmp_path), tmp_path / "runs/mails"
     for name in ("cache", "experiences"):
@@ -332,10 +332,10 @@ def test_an_evaluation_of_a_run_says_that_it_asks_in_another_way(tmp_path, capsy
     manifest = {"run": "x", "finished": True, "configuration": {"settings": learned}}
     (run / "cache/generator_1_run.json").write_text(json.dumps(manifest))
     world.evaluate("--run", "mails", "--dry-run")
-    said = "learned with --prompts compact --temperature 0.7. Give these flags to ask in the same way."
-    assert said in capsys.readouterr().out
-    world.evaluate("--run", "mails", "--dry-run", "--prompts", "compact", "--temperature", 0.7)
-    assert "learned with" not in capsys.readouterr().out
+    assert "As in learning: --prompts compact --temperature 0.7\n" in capsys.readouterr().out
+    bodies = world.evaluate("--run", "mails", "--temperature", 0.3)
+    assert {body["temperature"] for body in bodies} == {0.3}
+    assert "As in learning: --prompts compact\n" in capsys.readouterr().out
 
 
 def test_problems_with_the_same_text_count_once(tmp_path, capsys):

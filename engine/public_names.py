@@ -1,19 +1,26 @@
-"""The public names of a package, imported when they are first used, so that importing the package stays cheap."""
+"""The public names of a package, imported when they are first used, so that importing the package stays cheap.
+
+As ``lazy_loader.attach_stub``, without a dependency: the list of commands is shown before anything is installed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import ast
+from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 
 
-def public_names(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], object], list[str]]:
+def public_names(package: str, file: str) -> tuple[Callable[[str], object], list[str]]:
     """``__getattr__`` and ``__all__`` of a package.
 
     Args:
         package: the name of the package.
-        modules: module -> the public names that it defines, separated by spaces.
+        file: its ``__init__.py``. The stub ``__init__.pyi`` beside it imports each public name from its module.
     """
-    module_of = {name: module for module, names in modules.items() for name in names.split()}
+    stub = ast.parse(Path(file).with_suffix(".pyi").read_text(encoding="utf-8"))
+    imports = (node for node in stub.body if isinstance(node, ast.ImportFrom))
+    module_of = {alias.name: f"{package}.{node.module}" for node in imports for alias in node.names}
 
     def get(name: str) -> object:
         if name not in module_of:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from engine.answers.plain_values import same_plain_quantity, same_plain_value, without_tail
 from engine.answers.shapes import Shape, all_but, as_interval, is_asked_for, is_constant, is_name, read_shape
-from engine.answers.verify import Comparison
+from engine.answers.verdict import Comparison
 
 _COORDINATES = re.compile(r"[xyz]|[A-Z]{2}")
 """In a truth ``x + y = 5`` these are coordinates of a line. ``a + b = 5`` asks for a value."""

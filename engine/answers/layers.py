@@ -9,7 +9,7 @@ from engine.answers.comparison import Comparer, NeedsWorkerError
 from engine.answers.normal import normalised
 from engine.answers.reply import MAX_ANSWER_CHARS, unwrapped
 from engine.answers.shapes import Shape, read_shape
-from engine.answers.verify import Comparison, Verdict
+from engine.answers.verdict import Comparison, Verdict
 from engine.answers.words import CONCLUDES, plain
 from engine.errors import InputError
 from engine.mathematics.parsing.parser import parse_expression

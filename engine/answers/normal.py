@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from engine.answers.dates import plain_date, time_of_day
 from engine.answers.reply import DELIMITED, MAX_ANSWER_CHARS, end_of_prose, is_prose, own_words, stated
-from engine.answers.verify import Comparison
+from engine.answers.verdict import Comparison
 from engine.answers.words import CHANGES_MEANING, DENIES, HEDGES, MARKUP
 from engine.mathematics.parsing.notation import clean
 from engine.mathematics.quantities.chinese_numerals import chinese_prefix, counted_noun, read_chinese_number

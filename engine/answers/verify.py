@@ -18,42 +18,15 @@ The verdict is None only if no worker could be started.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
+from engine.answers.verdict import Comparison, Verdict
 from engine.records import Outcome
 
 if TYPE_CHECKING:
     from engine.sandbox.worker import KillablePool
 
-Comparison = Literal["exact", "measured"]
-"""How answers are compared: as exact values, or as measured quantities with a unit and a tolerance."""
-
-VERIFIER_VERSION = 14
-"""Increased with each change of verdicts: in reading replies, knowns, formulas or answers, or in comparing them.
-
-It is stored with each rollout as ``reward_detail.verifier``. Records without it were scored by version 1.
-"""
-
 _MOST_DIGITS = 60
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """A decision about one answer.
-
-    Args:
-        correct: None only where no worker could be started.
-        outcome: ``ok``, or ``verifier_timeout`` where the worker was killed (then not correct).
-        method: the layer that decided: ``integer``, ``rational``, ``numeric``, ``units``, ``set``, ``interval``,
-            ``symbolic`` or ``text``.
-        detail: the compared texts, shortened.
-    """
-
-    correct: bool | None
-    outcome: Outcome
-    method: str
-    detail: str
 
 
 def verify_answer(

@@ -7,7 +7,8 @@ from importlib.metadata import version
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from engine.answers.verify import VERIFIER_VERSION, Comparison, check_ground_truth, is_value, verify_answer
+from engine.answers.verdict import VERIFIER_VERSION, Comparison
+from engine.answers.verify import check_ground_truth, is_value, verify_answer
 from engine.errors import InputError
 from engine.records import AnswerSource, Candidate, Completion, Fault, Outcome, Problem, Scaffold
 from engine.scaffold.execution import Execution, execute
@@ -109,9 +110,9 @@ class ScaffoldTask(Task[Scaffold]):
         return "answered with causal scaffolds"
 
     def verifier(self) -> Mapping[str, Any]:
-        """The versions of the answer verifier, of the structure's checks, and of the libraries that they ask."""
-        libraries = {name: version(name) for name in ("mpmath", "sympy")}
-        return {**super().verifier(), "verifier": VERIFIER_VERSION, "structure": STRUCTURE_VERSION, **libraries}
+        """The versions of the answer verifier, of the structure's checks, and of the library that they ask."""
+        versions = {"verifier": VERIFIER_VERSION, "structure": STRUCTURE_VERSION, "mpmath": version("mpmath")}
+        return {**super().verifier(), **versions}
 
     def prompt_values(self, problem: Problem) -> Mapping[str, Any]:
         """The form of an answer."""

@@ -1,0 +1,3 @@
+from .analyst import ExperienceAnalyst as ExperienceAnalyst
+from .critic import CriticAgent as CriticAgent
+from .generator import GeneratorAgent as GeneratorAgent

@@ -210,11 +210,13 @@ class RequestSender:
             if use is not None:
                 connection.release(use, sum(used))
             self.budget.settle(held, sum(used), priced.cost_usd(*used, cached))
-        made = completions(result, priced, list(call.samples), call.attempts, latency_s, call.wasted)
-        received = {completion.request_key: completion for completion in made if completion is not None}
-        if self.journal is not None:
-            received = {key: await self.journal.put(key, completion) for key, completion in received.items()}
-        return {key: reply_of(call.samples[key], completion) for key, completion in received.items()}
+        received = {}
+        for made in completions(result, priced, list(call.samples), call.attempts, latency_s, call.wasted):
+            if made is not None:
+                key = made.request_key
+                stored = made if self.journal is None else await self.journal.put(key, made)
+                received[key] = reply_of(call.samples[key], stored)
+        return received
 
     async def _post(self, call: _Call, names: frozenset[str]) -> ChatResponse | RetryDecision:
         """Send the request with these optional parts once; the reply, or what to do about the failure."""

@@ -216,7 +216,7 @@ class Progress:
         executed = f"; executed {totals['executed right']} of {totals['executed']}" if totals["executed"] else ""
         before = f" + {self._before} completed before" if self._before else ""
         triggered = f"; σ>τ in {totals['triggered']}" if totals["could trigger"] else ""
-        shown = [
+        all_rows = [
             Row("right answers", f"{totals['correct']} of {totals['answers']}{share}{executed}"),
             Row("groups", f"{self._done}{before}, in {seconds:.0f} s{triggered}"),
             *([Row("experiences saved", str(totals["saved"]))] if totals["could trigger"] else []),
@@ -230,15 +230,18 @@ class Progress:
             Row("retries", str(counters.retries), True),
             Row("replies from the journal", str(counters.journal_hits), True),
         ]
-        shown = [row for row in shown if self._verbose or not row.is_detail]
-        texts = [row for row in shown if not isinstance(row.value, Path)]
-        wide = max(len(row.name) for row in texts)
+        texts: list[tuple[str, str]] = []
+        paths: list[tuple[str, str]] = []
+        for row in all_rows:
+            if self._verbose or not row.is_detail:
+                (paths if isinstance(row.value, Path) else texts).append((row.name, str(row.value)))
+        wide = max(len(name) for name, _ in texts)
         with tqdm.external_write_mode(self._stream):  # the bars of others are drawn again below it
             print(self._label, file=self._stream)
-            for row in texts:
-                line = harmless(f"  {row.name:<{wide}}  {row.value}", keep="\n")
+            for name, value in texts:
+                line = harmless(f"  {name:<{wide}}  {value}", keep="\n")
                 print(fitted(line) if self._is_terminal else line, file=self._stream)
-        print_next([(row.name, str(row.value)) for row in shown if isinstance(row.value, Path)], self._stream)
+        print_next(paths, self._stream)
 
     def _await_analyst(self, step: int) -> None:
         if step in self._open:

@@ -21,7 +21,6 @@ from engine.errors import IncompleteRunError
 from engine.experience.log import StepResult
 from engine.experience.state import LibraryState
 from engine.records import Fault, Outcome
-from engine.reward_evaluator import Scored
 from engine.statistics.groups import DeadRewardWatch
 from engine.storage.rollout_store import RolloutStore
 from engine.tasks.registry import task_named
@@ -187,10 +186,12 @@ class LearningLoop:
         scores = await asyncio.gather(
             *(learner.scorer.score(task, step.problem, answer.candidate, answer.baseline) for answer in answers)
         )
-        fault = next((score for score in scores if isinstance(score, Fault)), None)
-        if fault is not None:
-            return fault
-        return learner.group(step, drawn, answers, [score for score in scores if isinstance(score, Scored)])
+        scored = []
+        for score in scores:
+            if isinstance(score, Fault):
+                return score
+            scored.append(score)
+        return learner.group(step, drawn, answers, scored)
 
     async def _learn(self, step: Step, worked: _Worked) -> None:
         """Change the library by the result of a step. Called in the order of the steps, one call at a time."""

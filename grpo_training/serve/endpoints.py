@@ -142,6 +142,8 @@ def _endpoints(settings: RoleSettings, serve: Callable[[Path], dict[str, Any]]) 
         return ApiManager(settings.api_config, dict.fromkeys(LEARNERS, serve(settings.local_model)))
     manager = settings.load_endpoints()
     local = manager.local_models()
+    if not local:
+        return manager
     served = {model: serve(Path(model)) for model in dict.fromkeys(local.values())}
     return manager.with_entries({role: served[model] for role, model in local.items()})
 

@@ -25,7 +25,7 @@ from tests.conftest import ROOT
 from tests.support.viewer_runs import pocket_run
 
 MEMBERS, VARIANTS = 8, 48
-RESUME_S, RESUME_MB = 8.0, 300
+RESUME_S, RESUME_MB = 3.0, 300
 """Bounds of a start on 100,000 stored rollouts: processor time and memory."""
 BOUNDED = "generator, resumed"
 ALL_STEPS = (

@@ -194,13 +194,13 @@ class OwnDatasets:
         says = self.compare_as is not None or any(row.get("compare") is not None for row in open_rows)
         is_mathematics = of_open_rows is not None and of_open_rows.is_mathematics and not says
         chosen = self.task or task_of_own_data(is_mathematics=is_mathematics)
-        descriptions: dict[str, Description] = {}
+        readers: dict[str, tuple[ReadsDescribedRows, Description]] = {}
         said: list[str] = []
         for task, of_task in _by_task(rows, self.task, chosen):
             if isinstance(task, ReadsDescribedRows):
                 is_same = of_open_rows is not None and len(of_task) == len(open_rows)
                 description = of_open_rows if of_open_rows is not None and is_same else described(of_task)
-                descriptions[task.name] = description
+                readers[task.name] = task, description
                 if all(row.get("task") is not None for row in of_task) and description.is_plain:
                     continue
                 read_as = f"{task.name}, {task.comparison_in_words(description.how)}"
@@ -208,9 +208,9 @@ class OwnDatasets:
 
         def read(row: Mapping[str, Any], where: str) -> Problem | None:
             task = task_that_reads(row, where, self.task, chosen)
-            description = descriptions.get(task.name)
-            if description is None or not isinstance(task, ReadsDescribedRows):
+            if task.name not in readers:
                 return task.problem_from_row(renamed(row, self.fields, where), where)
+            reader, description = readers[task.name]
             if not description.reads(row):
                 description = describe(
                     [row], where=where, compare_as=self.compare_as, by_name=True, reads_images=self.reads_images
@@ -218,7 +218,7 @@ class OwnDatasets:
             plain_row, how = description.plain_row(row, where)
             images = plain_row.pop(IMAGE_MARK, None)
             if images is None:
-                return task.described_problem(plain_row, how, where)
+                return reader.described_problem(plain_row, how, where)
             if not self.reads_images:
                 raise InputError(f"{where}: the row has an image", why="The prompts of this command have none.")
             if not isinstance(task, ShowsImages):
@@ -229,7 +229,7 @@ class OwnDatasets:
             from engine.storage.images import with_references  # most rows have none
 
             text, references = with_references(plain_row["problem"], images, folder, where)
-            return task.with_images(task.described_problem({**plain_row, "problem": text}, how, where), references)
+            return task.with_images(reader.described_problem({**plain_row, "problem": text}, how, where), references)
 
         return read, said
 

@@ -171,6 +171,8 @@ class Description:
 
     def images(self, row: Mapping[str, Any]) -> list[Any]:
         """The images of a row, as they are stored, in the order of their marks; None for a part that names none."""
+        if not self.columns.images and not self.columns.chat:
+            return []
         values = [value_of(row, name) for name in self.columns.images]
         listed = [one for value in values for one in (value if isinstance(value, list) else [value]) if is_filled(one)]
         parts = [image for message in self._asked(row) for image in images_in(message)]

@@ -38,6 +38,7 @@ _CODE = re.compile(
     r"0\d+|\d+(?:\.\d+){2,}|\d+(?:-\d+){2,}|\d+(?:[Xx])?-[\dXx]+-[\dXx-]+|\d+E\d+|\d{4}/\d{2,4}", re.ASCII
 )
 """A part of an identifier: a leading zero, several points or hyphens, an E between digits, a fiscal year."""
+_MOST_DIGITS = 60
 _DECIMALS = re.compile(r"\d+\.(\d+)", re.ASCII)
 _SQL = re.compile(r"\s*(?:select|with|insert|update|delete)\s.*\b(?:from|into|set|select)\b", re.IGNORECASE | re.DOTALL)
 _OPERATOR = re.compile(r"\\[A-Za-z]|[\^=+*/√π∞]|\d\s*-\s*[\da-z(]|[(\[]\s*-?\d|\d[a-z]\b")
@@ -259,6 +260,8 @@ def _are_choices(answer: str) -> bool:
 
 def _is_number(answer: str) -> bool:
     answer = half_width(answer)
+    if answer.isascii() and answer.isdecimal() and len(answer) <= _MOST_DIGITS:
+        return True  # as what follows finds, in a hundredth of the time
     if not _reads_as_number(answer):
         return False
     try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -271,9 +270,12 @@ def _measured(state: LibraryState, event: StepEvent) -> LibraryState:
     if not halves:
         return state
     alike, signs = event.trial.likeness, {"A": 1, "B": -1}
-    cases = (one for one in state.texts if one.kind == "case" and one.id in halves)
-    of_cases = (signs[halves[case.id]] * alike.get(case.id, 1.0) for case in cases)
-    trials = state.trials.with_group(event.trial.difference, halves, alike, more_cases=math.fsum(of_cases))
+    more: dict[ExperienceKind, float] = {}
+    for name, half in halves.items():
+        kind = texts[name].kind
+        if kind != "instruction":  # there are few, and each stands in many prompts
+            more[kind] = more.get(kind, 0.0) + signs[half] * alike.get(name, 1.0)
+    trials = state.trials.with_group(event.trial.difference, halves, alike, more=more)
     return replace(state, trials=trials)
 
 

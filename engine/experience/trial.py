@@ -11,8 +11,9 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
+from types import MappingProxyType
 
-from engine.records import Experience, Half, TrialFigures
+from engine.records import Experience, ExperienceKind, Half, TrialFigures
 
 HALVES: tuple[Half, Half] = ("A", "B")
 
@@ -204,8 +205,8 @@ class Trials:
         by_id: of the experiences that were measured.
         variance: of one difference; estimated again every 25 groups.
         groups: groups that gave a difference.
-        cases: of all cases together: by how much a group's difference grows with each case that A has more than B. A
-            single case stands in few prompts, so this is what is known of one that was hardly measured.
+        together: of all lessons, and of all cases: by how much a group's difference grows with each one that A has more
+            than B. A single one stands in few prompts, so this is what is known of one that was hardly measured.
         model: of the run that they were measured with.
         task_file: digest of the file of a user's task that scored them; empty for other tasks.
     """
@@ -213,7 +214,7 @@ class Trials:
     by_id: Mapping[str, Trial] = field(default_factory=dict)
     variance: float = _PRIOR_VARIANCE
     groups: int = 0
-    cases: Trial = Trial()
+    together: Mapping[ExperienceKind, Trial] = field(default_factory=dict)
     model: str = ""
     task_file: str = ""
 
@@ -222,12 +223,15 @@ class Trials:
         return self.by_id.get(experience_id, Trial())
 
     def belief(self, one: Experience) -> Belief:
-        """What is known of an experience; of one that was never measured, the prior. That of a case is what is known of
-        all cases."""
-        trial = self.of(one.id)
-        if one.kind == "case" and self.cases.differences:
-            trial = replace(trial, prior_effect=round(belief(self.cases, self.variance).effect, 6))
+        """What is known of an experience; of one that was never measured, what is known of all of its kind."""
+        trial, of_kind = self.of(one.id), self.of_kind(one.kind)
+        if of_kind.differences:
+            trial = replace(trial, prior_effect=round(belief(of_kind, self.variance).effect, 6))
         return belief(trial, self.variance)
+
+    def of_kind(self, kind: ExperienceKind) -> Trial:
+        """The trial of all experiences of a kind together."""
+        return self.together.get(kind, Trial())
 
     def is_measured(self, experience_id: str) -> bool:
         """Whether so much is known of an experience that further ones may take a share of its problems."""
@@ -255,7 +259,7 @@ class Trials:
 
     def cases_may_help(self) -> bool:
         """Whether cases stand in prompts while learning: until all of them together are refuted."""
-        return not is_refuted(self.cases, self.variance)
+        return not is_refuted(self.of_kind("case"), self.variance)
 
     def least_promising(self, candidates: Iterable[Experience]) -> str | None:
         """The id of the experience that gives up its place in a full library; None if each may still help."""
@@ -280,7 +284,7 @@ class Trials:
         halves: Mapping[str, Half],
         likeness: Mapping[str, float],
         *,
-        more_cases: float = 0.0,
+        more: Mapping[ExperienceKind, float] = MappingProxyType({}),
     ) -> "Trials":
         """These trials with the difference of one more group.
 
@@ -288,11 +292,14 @@ class Trials:
             difference: mean of A minus mean of B.
             halves: id -> the prompt in which an experience stood.
             likeness: id -> of the problem to those that an experience was learned from; 1 if it is absent.
-            more_cases: cases that A had more than B, each times its likeness.
+            more: kind -> experiences that A had more than B, each times its likeness.
         """
         measured = {
             one: self.of(one).with_difference(difference if half == "A" else -difference, likeness.get(one, 1.0))
             for one, half in halves.items()
+        }
+        together = {
+            kind: self.of_kind(kind).with_difference(difference, count) for kind, count in more.items() if count
         }
         by_id, groups = {**self.by_id, **measured}, self.groups + 1
         is_due = groups % UPDATED_EVERY == 0
@@ -300,7 +307,7 @@ class Trials:
             self,
             by_id=by_id,
             groups=groups,
-            cases=self.cases.with_difference(difference, more_cases) if more_cases else self.cases,
+            together={**self.together, **together},
             variance=pooled_variance(by_id.values()) if is_due else self.variance,
         )
 
@@ -312,8 +319,8 @@ class Trials:
         if not is_other:
             return trials
         by_id = {name: begun_again(trial, self.variance) for name, trial in self.by_id.items()}
-        cases = begun_again(self.cases, self.variance) if self.cases.differences else self.cases
-        return replace(trials, by_id=by_id, groups=0, cases=cases)
+        together = {kind: begun_again(trial, self.variance) for kind, trial in self.together.items()}
+        return replace(trials, by_id=by_id, groups=0, together=together)
 
     def only(self, kept: Collection[str]) -> "Trials":
         """The trials of these experiences."""

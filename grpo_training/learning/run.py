@@ -287,9 +287,9 @@ def _trial_rows(state: LibraryState) -> list[Row]:
     helpful = [experience for experience in measured if beliefs[experience.id].p_helps >= _PROBABLE]
     counts = f"{len(helpful)} of {len(measured)} measured probably help; {len(state.retired)} retired"
     rows = [Row("experiences on trial", f"{counts} ({counted(state.trials.groups, 'group')})")]
-    if state.trials.cases.differences:
-        together = belief(state.trials.cases, state.trials.variance)
-        rows.append(Row("a case more", f"{100 * together.effect:+.1f} points, helps with p = {together.p_helps:.2f}"))
+    for kind, trial in state.trials.together.items():
+        of_kind = belief(trial, state.trials.variance)
+        rows.append(Row(f"a {kind} more", f"{100 * of_kind.effect:+.1f} points, helps with p = {of_kind.p_helps:.2f}"))
     best = max(helpful, key=lambda experience: beliefs[experience.id].effect, default=None)
     if best is not None and best.trial is not None:
         of_best = beliefs[best.id]

@@ -70,7 +70,7 @@ def test_on_trial_a_case_of_another_kind_stands_in_no_prompt_and_says_nothing_of
         event = StepEvent(
             at="", run="r", step=0, problem_id="new", epoch=0, used=[], rollouts=4, correct=3, trial=trial
         )
-        assert reduce(state, event).trials.cases.weight == weight
+        assert reduce(state, event).trials.of_kind("case").weight == weight
 
 
 @pytest.mark.parametrize("own", [{"id": "p1"}, {"text": "Two pumps fill a pool in 1 hours."}])
@@ -179,3 +179,30 @@ def test_the_file_names_the_kind_of_cases_only(library, path):
     assert [one.get("kind") for one in entries(path)] == [None, None, None, "case"]
     assert list(entries(path)[3])[:5] == list(entries(path)[0])[:5]
     assert ExperienceLibrary(path).state == library.state
+
+
+def test_what_all_of_a_kind_are_worth_is_where_the_belief_in_a_single_one_begins():
+    """Sixty groups, each with a lesson and a case of its own in A: lessons cost 10 points each, cases bring 10."""
+    lessons = [Experience(id=f"G1-{number:03d}", content=f"Lesson {number}.") for number in range(1, 62)]
+    solved = [case(number, f"Problem {number}.") for number in range(101, 162)]
+    written = Experience(id="G1-900", content="Think first.", kind="instruction")
+    state = LibraryState((*lessons, *solved, written), {}, 901)
+
+    def measured(state, step, names, difference):
+        halves = dict.fromkeys(names, "A")
+        shares = {"A": 2, "B": 2}
+        trial = GroupTrial(difference=difference, halves=halves, likeness={}, rollouts=shares, correct=shares)
+        event = StepEvent(
+            at="", run="r", step=step, problem_id="new", epoch=0, used=[], rollouts=4, correct=2, trial=trial
+        )
+        return reduce(state, event)
+
+    for step, (lesson, one) in enumerate(zip(lessons[:60], solved[:60], strict=True)):
+        state = measured(state, 2 * step, [lesson.id, written.id], -0.1)
+        state = measured(state, 2 * step + 1, [one.id], 0.1)
+    together = state.trials.together
+    assert set(together) == {"lesson", "case"}
+    assert [round(together[kind].mean, 6) for kind in ("lesson", "case")] == [-0.1, 0.1]
+    assert state.trials.belief(lessons[60]).effect < 0 < state.trials.belief(solved[60]).effect
+    assert {one.kind for one in state.tested} == {"case"}  # the instruction was measured by itself, at -10 points
+    assert {one.kind for one in LibraryState(state.texts, {}, 901).tested} == {"lesson", "case", "instruction"}

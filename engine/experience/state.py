@@ -269,13 +269,8 @@ def _measured(state: LibraryState, event: StepEvent) -> LibraryState:
     }
     if not halves:
         return state
-    alike, signs = event.trial.likeness, {"A": 1, "B": -1}
-    more: dict[ExperienceKind, float] = {}
-    for name, half in halves.items():
-        kind = texts[name].kind
-        if kind != "instruction":  # there are few, and each stands in many prompts
-            more[kind] = more.get(kind, 0.0) + signs[half] * alike.get(name, 1.0)
-    trials = state.trials.with_group(event.trial.difference, halves, alike, more=more)
+    kinds = {name: texts[name].kind for name in halves if texts[name].kind != "instruction"}  # of these there are two
+    trials = state.trials.with_group(event.trial.difference, halves, event.trial.likeness, kinds)
     return replace(state, trials=trials)
 
 

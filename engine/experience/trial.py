@@ -121,6 +121,16 @@ class Trial:
             self.prior_effect,
         )
 
+    def without(self, part: "Trial") -> "Trial":
+        """This trial without some of its differences."""
+        return Trial(
+            self.differences - part.differences,
+            self.total - part.total,
+            self.squares - part.squares,
+            self.weight - part.weight,
+            self.prior_effect,
+        )
+
     @property
     def mean(self) -> float | None:
         """The estimated effect on problems like those that it was learned from; None if nothing was measured."""
@@ -207,6 +217,7 @@ class Trials:
         groups: groups that gave a difference.
         together: of all lessons, and of all cases: by how much a group's difference grows with each one that A has more
             than B. A single one stands in few prompts, so this is what is known of one that was hardly measured.
+        beside: id -> the part of ``together`` that is from groups in which the experience stood.
         model: of the run that they were measured with.
         task_file: digest of the file of a user's task that scored them; empty for other tasks.
     """
@@ -215,6 +226,7 @@ class Trials:
     variance: float = _PRIOR_VARIANCE
     groups: int = 0
     together: Mapping[ExperienceKind, Trial] = field(default_factory=dict)
+    beside: Mapping[str, Trial] = field(default_factory=dict)
     model: str = ""
     task_file: str = ""
 
@@ -223,10 +235,10 @@ class Trials:
         return self.by_id.get(experience_id, Trial())
 
     def belief(self, one: Experience) -> Belief:
-        """What is known of an experience; of one that was never measured, what is known of all of its kind."""
-        trial, of_kind = self.of(one.id), self.of_kind(one.kind)
-        if of_kind.differences:
-            trial = replace(trial, prior_effect=round(belief(of_kind, self.variance).effect, 6))
+        """What is known of an experience. It begins with what others of its kind were worth where it did not stand."""
+        trial, others = self.of(one.id), self.of_kind(one.kind).without(self.beside.get(one.id, Trial()))
+        if others.differences:
+            trial = replace(trial, prior_effect=round(belief(others, self.variance).effect, 6))
         return belief(trial, self.variance)
 
     def of_kind(self, kind: ExperienceKind) -> Trial:
@@ -283,8 +295,7 @@ class Trials:
         difference: float,
         halves: Mapping[str, Half],
         likeness: Mapping[str, float],
-        *,
-        more: Mapping[ExperienceKind, float] = MappingProxyType({}),
+        kinds: Mapping[str, ExperienceKind] = MappingProxyType({}),
     ) -> "Trials":
         """These trials with the difference of one more group.
 
@@ -292,14 +303,22 @@ class Trials:
             difference: mean of A minus mean of B.
             halves: id -> the prompt in which an experience stood.
             likeness: id -> of the problem to those that an experience was learned from; 1 if it is absent.
-            more: kind -> experiences that A had more than B, each times its likeness.
+            kinds: id -> kind of an experience that is measured together with the others of its kind.
         """
         measured = {
             one: self.of(one).with_difference(difference if half == "A" else -difference, likeness.get(one, 1.0))
             for one, half in halves.items()
         }
+        more: dict[ExperienceKind, float] = {}  # than in B, each times its likeness
+        for one, kind in kinds.items():
+            more[kind] = more.get(kind, 0.0) + likeness.get(one, 1.0) * (1 if halves[one] == "A" else -1)
         together = {
             kind: self.of_kind(kind).with_difference(difference, count) for kind, count in more.items() if count
+        }
+        beside = {
+            one: self.beside.get(one, Trial()).with_difference(difference, more[kind])
+            for one, kind in kinds.items()
+            if more[kind]
         }
         by_id, groups = {**self.by_id, **measured}, self.groups + 1
         is_due = groups % UPDATED_EVERY == 0
@@ -308,6 +327,7 @@ class Trials:
             by_id=by_id,
             groups=groups,
             together={**self.together, **together},
+            beside={**self.beside, **beside},
             variance=pooled_variance(by_id.values()) if is_due else self.variance,
         )
 
@@ -320,7 +340,7 @@ class Trials:
             return trials
         by_id = {name: begun_again(trial, self.variance) for name, trial in self.by_id.items()}
         together = {kind: begun_again(trial, self.variance) for kind, trial in self.together.items()}
-        return replace(trials, by_id=by_id, groups=0, together=together)
+        return replace(trials, by_id=by_id, groups=0, together=together, beside={})
 
     def only(self, kept: Collection[str]) -> "Trials":
         """The trials of these experiences."""

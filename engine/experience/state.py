@@ -279,8 +279,8 @@ def with_retirements(state: LibraryState, event: StepEvent) -> StepEvent:
     after = reduce(state, event)
     if after.trials.groups == state.trials.groups:
         return event
-    unpinned = {one.id for one in after.texts if one.status != "pinned"}
-    retired = [Operation(op="retire", id=name) for name in after.trials.refuted() if name in unpinned]
+    unpinned = (one for one in after.texts if one.status != "pinned")
+    retired = [Operation(op="retire", id=name) for name in after.trials.refuted(unpinned)]
     return event.model_copy(update={"operations": [*event.operations, *retired]}) if retired else event
 
 

@@ -263,11 +263,12 @@ class Trials:
             p_helps=round(belief(trial, self.variance).p_helps, 4),
         )
 
-    def refuted(self) -> list[str]:
+    def refuted(self, candidates: Iterable[Experience]) -> list[str]:
         """The ids of the experiences to retire after this group; checked every 25 groups."""
         if not self.groups or self.groups % UPDATED_EVERY:
             return []
-        return [name for name, trial in self.by_id.items() if is_refuted(trial, self.variance)]
+        measured = (one for one in candidates if self.of(one.id).differences >= MIN_DIFFERENCES)
+        return [one.id for one in measured if self.belief(one).p_helps < RETIRED_BELOW]
 
     def cases_may_help(self) -> bool:
         """Whether cases stand in prompts while learning: until all of them together are refuted."""

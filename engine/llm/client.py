@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from operator import itemgetter
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from engine.api_manager import ApiManager, Endpoint
 from engine.llm.budget import Budget, Counters
@@ -114,9 +114,7 @@ class LLMClient:
     async def _drain(self) -> None:
         """Let the attempts in flight end, so that their replies are stored; cancel those that take longer."""
         tasks = set(self._in_flight.values())
-        for task in tasks:
-            if not task.cancelling():  # a second time would end the attempt in flight
-                task.cancel()
+        _cancel_once(tasks)
         try:
             if tasks:
                 _, tasks = await asyncio.wait(tasks, timeout=0)
@@ -202,8 +200,7 @@ class LLMClient:
                             replies |= {key: found[key] for key in found.keys() & missing}
                     missing = {key: index for key, index in missing.items() if key not in replies}
             finally:
-                for task in own:
-                    task.cancel()
+                _cancel_once(own)
         return [replies[key] for key in keys]
 
     def _start(
@@ -244,3 +241,10 @@ class LLMClient:
             )
             self._connections[name] = connection
         return self._connections[name]
+
+
+def _cancel_once(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """Cancel tasks that were not cancelled yet: a second time would end the attempt in flight, and lose its reply."""
+    for task in tasks:
+        if not task.cancelling():
+            task.cancel()

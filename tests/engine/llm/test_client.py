@@ -134,6 +134,23 @@ async def test_closing_keeps_the_replies_in_flight_for_a_bounded_time(journal, c
             assert client.counters.requests_sent == 0
 
 
+async def test_a_caller_that_ends_after_the_client_has_begun_to_close_loses_no_reply(journal):
+    """As where a budget ends a command: the error closes the client, and its other callers are cancelled then."""
+    async with serve(chat_app(answer, latency_s=0.2)) as url:
+        client = LLMClient(manager(url), journal=journal, retry=SHORT_WAITS)
+        call = asyncio.create_task(client.sample(ask("q"), [0]))
+        await asyncio.sleep(0.1)
+        closing = asyncio.create_task(client.close())
+        await asyncio.sleep(0)
+        call.cancel()
+        await closing
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        async with LLMClient(manager(url), journal=journal, retry=SHORT_WAITS) as client:
+            assert texts(await client.sample(ask("q"), [0])) == ["q/0"]
+            assert client.counters.requests_sent == 0
+
+
 async def test_cancelling_a_waiting_call_does_not_affect_the_others(journal):
     app = chat_app(answer, latency_s=0.1)
     async with client_of(app, journal) as client:

@@ -135,11 +135,10 @@ class Generator(Learner):
 
     def inputs(self) -> tuple[str, list[Path]]:
         """The problems in order, and those of the gate."""
-        asked = [(step.epoch, step.problem) for step in self._steps]
-        asked += [(0, problem) for problem in self._tested]
         digest = hashlib.sha256()
-        for epoch, problem in asked:
-            digest.update(repr((epoch, problem.id, problem.text, problem.answer)).encode())
+        for step in (*self._steps, *map(partial(Step, 0), self._tested)):
+            problem = step.problem
+            digest.update(repr((step.epoch, problem.id, problem.text, problem.answer)).encode())
         return digest.hexdigest(), []
 
     def open(self, client: LLMClient, manager: ApiManager, scorer: Scorer, progress: Progress) -> None:

@@ -36,7 +36,7 @@ def check_endpoint(settings: RoleSettings, role: str) -> None:
         _find_model(settings.local_model)
         return
     manager = settings.load_endpoints()
-    for name in (role, *(helper for helper in _HELPERS if manager.has(helper))):
+    for name in (role, *filter(manager.has, _HELPERS)):
         model = manager.local_model(name)
         if model is None:
             manager.endpoint(name)

@@ -488,7 +488,7 @@ class TrialFigures(Record):
         squares: the sum of the squared differences.
         weight: the sum of the squared likenesses; None: all are 1.
         mean: the effect on problems like those that it was learned from, ``sum / weight``.
-        p_helps: the probability that it helps.
+        p_helps: the probability that it helps, by these differences alone.
     """
 
     differences: int = Field(0, ge=0, le=1_000_000_000)

@@ -132,7 +132,7 @@ def _rows_of(dataset: Dataset, name: str, folders: Sequence[Path]) -> tuple[str,
         from engine.storage.web_rows import rows_from_web  # loads httpx, which other datasets do not need
 
         try:
-            fetched = rows_from_web(name, dataset.web.url, dataset.web.revision)
+            fetched = rows_from_web(name, dataset.web.url, dataset.web.revision, dataset.web.fault)
             return dataset.web.url, map(_without_id, fetched)
         except MissingInputError as error:
             not_on_web = f"{error.what}: {error.why.rstrip('.')}"

@@ -1,6 +1,5 @@
 """Answer checking: reading a final answer, and comparing it with the ground truth."""
 
-from engine.answers.verdict import Verdict
-from engine.answers.verify import check_ground_truth, verify_answer
+from engine.public_names import public_names
 
-__all__ = ["Verdict", "check_ground_truth", "verify_answer"]
+__getattr__, __all__ = public_names(__name__, __file__)

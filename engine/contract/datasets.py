@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,10 +37,12 @@ class WebDataset:
     Args:
         url: JSON Lines, or the reply of ``/rows`` of the hub's dataset viewer.
         revision: commit that the rows are of.
+        fault: what is wrong with rows that are not those of this revision; empty if they are.
     """
 
     url: str
     revision: str
+    fault: Callable[[Sequence[Mapping[str, Any]]], str]
 
 
 @dataclass(frozen=True)

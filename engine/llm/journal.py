@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -134,6 +134,14 @@ class ResponseJournal:
                     if not is_failed_finish(completion.finish_reason):
                         found[key] = completion
         return found
+
+    @contextlib.contextmanager
+    def at_once(self) -> Iterator[None]:
+        """What is put in the block is stored with one commit, all or nothing. Nothing may wait in it."""
+        with self._errors(_NOT_STORED):
+            self._database.execute("BEGIN IMMEDIATE")
+            with self._database:
+                yield
 
     async def put(self, key: str, completion: Completion) -> Completion:
         """Store a completion.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -211,11 +212,12 @@ class RequestSender:
                 connection.release(use, sum(used))
             self.budget.settle(held, sum(used), priced.cost_usd(*used, cached))
         received = {}
-        for made in completions(result, priced, list(call.samples), call.attempts, latency_s, call.wasted):
-            if made is not None:
-                key = made.request_key
-                stored = made if self.journal is None else await self.journal.put(key, made)
-                received[key] = reply_of(call.samples[key], stored)
+        with contextlib.nullcontext() if self.journal is None else self.journal.at_once():
+            for made in completions(result, priced, list(call.samples), call.attempts, latency_s, call.wasted):
+                if made is not None:
+                    key = made.request_key
+                    stored = made if self.journal is None else await self.journal.put(key, made)
+                    received[key] = reply_of(call.samples[key], stored)
         return received
 
     async def _post(self, call: _Call, names: frozenset[str]) -> ChatResponse | RetryDecision:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -21,27 +22,33 @@ _REVISION = "X-Revision"
 """Header in which the dataset viewer of the Hugging Face hub names the commit that its rows are of."""
 
 
-def rows_from_web(name: str, url: str, revision: str) -> list[dict[str, Any]]:
+def rows_from_web(
+    name: str, url: str, revision: str, fault: Callable[[Sequence[Mapping[str, Any]]], str]
+) -> list[dict[str, Any]]:
     """The rows of a dataset: those that were kept by an earlier call, else from its address.
 
     Args:
         name: of the dataset; the file is named after it and the revision.
         url: JSON Lines, or the reply of ``/rows`` of the hub's dataset viewer.
         revision: commit that the rows are of. A reply that names another one in its header is refused.
+        fault: what is wrong with rows that are not those of this revision; empty if they are. Also asked for the file.
 
     Raises:
-        MissingInputError: the address cannot be reached, or its rows are of another commit; with the reason.
+        MissingInputError: the address cannot be reached, or its rows are others; with the reason.
     """
     path = cache_folder() / f"{name}-{revision[:10]}.jsonl"
-    if kept := _kept(path):
+    kept = _kept(path)
+    if kept and not fault(kept):
         return kept
     if is_offline():
         raise MissingInputError(f"Dataset {name} is not fetched", why="HF_HUB_OFFLINE is set.")
+    what = f"Dataset {name} could not be fetched from {urlsplit(url).hostname}"
     try:
         rows = _rows(_fetch(name, url, revision))
     except (httpx.HTTPError, OSError, ValueError) as error:
-        what = f"Dataset {name} could not be fetched from {urlsplit(url).hostname}"
         raise MissingInputError(what, why=f"{url}: {error or type(error).__name__}") from error
+    if wrong := fault(rows):
+        raise MissingInputError(what, why=f"{url}: {wrong}")
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_file(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode())
     return rows

@@ -1,4 +1,5 @@
 import asyncio
+import contextlib
 import hashlib
 import os
 import random
@@ -82,6 +83,20 @@ async def test_stored_replies_are_found_by_another_journal_of_the_same_file(jour
     other = ResponseJournal(path)
     assert other.get_many([key(1), key(2)]) == {key(1): completion}
     other.close()
+
+
+async def test_replies_to_one_request_are_stored_together_or_not_at_all(journal, path):
+    with contextlib.suppress(ZeroDivisionError), journal.at_once():
+        await journal.put(key(1), Completion(text="x"))
+        raise ZeroDivisionError  # a kill would end here
+    assert journal.get_many([key(1)]) == {}
+    with journal.at_once():
+        for n in (1, 2):
+            await journal.put(key(n), Completion(text=str(n)))
+            other = sqlite3.connect(path)
+            assert other.execute("SELECT COUNT(*) FROM replies").fetchone() == (0,)
+            other.close()
+    assert list(journal.get_many([key(1), key(2)])) == [key(1), key(2)]
 
 
 async def test_the_first_reply_for_a_key_is_kept_and_returned_to_the_second_caller(journal, path):

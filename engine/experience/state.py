@@ -276,8 +276,7 @@ def _measured(state: LibraryState, event: StepEvent) -> LibraryState:
 
 def with_retirements(state: LibraryState, event: StepEvent) -> StepEvent:
     """A step with the experiences that it refutes retired."""
-    after = reduce(state, event)
-    if after.trials.groups == state.trials.groups:
+    if event.trial is None or (after := reduce(state, event)).trials.groups == state.trials.groups:
         return event
     unpinned = (one for one in after.texts if one.status != "pinned")
     retired = [Operation(op="retire", id=name) for name in after.trials.refuted(unpinned)]

@@ -79,8 +79,7 @@ def pool():
 def score(payload):
     """Runs in the worker. Scorers call ``eval`` with text of a model, so ``eval`` is restricted."""
     text, row = payload
-    entries = created(row["generator"], json.dumps(row["config"], sort_keys=True))
-    entry = entries[row["index"]]
+    entries, entry = created(row["generator"], json.dumps(row["config"], sort_keys=True), row["index"])
     if entry["question"] != row["question"]:  # some generators depend on the hash seed of the process
         entry = {"question": row["question"], "answer": row.get("answer"), "metadata": row["metadata"]}
     builtins.eval = restricted_eval
@@ -90,8 +89,15 @@ def score(payload):
         builtins.eval = EVAL
 
 
+@lru_cache(maxsize=1024)
+def created(generator, config, index):
+    """A dataset, and an entry of it, which some generators take half a second for."""
+    entries = dataset(generator, config)
+    return entries, entries[index]
+
+
 @lru_cache(maxsize=64)
-def created(generator, config):
+def dataset(generator, config):
     return reasoning_gym.create_dataset(generator, **json.loads(config))
 
 

@@ -87,9 +87,8 @@ def task_named(name: str) -> Task:
     if name in _TASKS:
         task: Task = _module(f"{name}.task").TASK
         return task
-    entry_point = next(iter(entry_points(group=ENTRY_POINT_GROUP, name=name)), None)
-    if entry_point is not None:
-        return _register(load_object(entry_point.value), entry_point.value)
+    if place := _of_packages().get(name):
+        return _register(load_object(place), place)
     near = difflib.get_close_matches(name, [*_TASKS, *_registered], 1)
     meant = f"Did you mean {near[0]!r}? " if near else ""
     raise InputError(
@@ -124,6 +123,12 @@ def _declared(task: str, what: str) -> Sequence[str]:
     """What the package of a task of the project declares."""
     names: Sequence[str] = getattr(_module(task), what, ())
     return names
+
+
+@functools.cache  # asked for each row of a dataset whose field ``task`` is a text
+def _of_packages() -> Mapping[str, str]:
+    """Where the tasks of installed packages are, by name."""
+    return {entry.name: entry.value for entry in entry_points(group=ENTRY_POINT_GROUP)}
 
 
 def task_of_function(reward: Callable[..., Any]) -> Task:

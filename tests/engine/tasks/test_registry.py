@@ -69,10 +69,10 @@ def test_an_installed_package_brings_a_task(tmp_path, monkeypatch):
     (tmp_path / "package_with_task.py").write_text(OWN)
     monkeypatch.syspath_prepend(tmp_path)
     entry = EntryPoint("own", "package_with_task:TASK", "scaffold_grpo.tasks")
-    monkeypatch.setattr(
-        registry, "entry_points", lambda *, group, name: [entry] if (group, name) == (entry.group, "own") else []
-    )
+    monkeypatch.setattr(registry, "entry_points", lambda *, group: [entry] if group == entry.group else [])
+    registry._of_packages.cache_clear()
     assert task_named("own").name == "own"
+    registry._of_packages.cache_clear()
 
 
 def score(task, row, text, **options):

@@ -5,7 +5,7 @@
 const fs = require('node:fs');
 const path = require('node:path');
 const { chromium } = require('playwright-core');
-const { areDifferent, decode, isBlank, namedColors } = require('./pictures.js');
+const { Picture, areDifferent, isBlank, namedColors } = require('./pictures.js');
 const { isPhaser } = require('./parse.js');
 const { receive, send } = require('./wire.js');
 
@@ -223,7 +223,7 @@ class Run {
     if (!box) return null;
     const { data } = await this.session.send('Page.captureScreenshot', { format: 'png', optimizeForSpeed: true, clip: { ...box, scale: 1 } });
     this.screenshot = data;
-    return decode(Buffer.from(data, 'base64'));
+    return new Picture(data);
   }
 
   async report() {
@@ -273,7 +273,7 @@ async function play(browser, cdp, job) {
   watch.stop();
   const result = { outcome: ended.name, message: ended.message, frame: ended.frame ?? last.frame, observed: { ...seen, ...facts }, screenshot: last.screenshot || null };
   const closed = Promise.all(runs.map(({ context }) => context && context.close())).then(() => true, () => false);
-  return { result, isClosed: ended.name !== 'timeout' && (await Promise.race([closed, pause(CLOSE_MS)])) };
+  return { result, isClosed: await Promise.race([closed, pause(CLOSE_MS)]) };
 }
 
 async function main(executablePath) {

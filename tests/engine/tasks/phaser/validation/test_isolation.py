@@ -111,7 +111,7 @@ def test_what_a_program_writes_is_no_verdict(validator, code):
 
 @pytest.mark.timeout(120)
 def test_a_game_that_crashes_its_page_is_run_twice_and_the_next_one_runs(validator):
-    filled = "const held = []; for (;;) held.push(new Array(1e6).fill(held.length));"
+    filled = "const held = []; for (;;) held.push(new Array(1e6).fill(0.5));"
     verdict = run(validator, filled)
     assert (verdict.outcome, verdict.runtime.outcome) == (Outcome.OK, RuntimeOutcome.OOM)
     assert run(validator, GAME).gates["runtime"].ok

@@ -4,6 +4,7 @@ import gc
 import os
 import signal
 import socket
+import sys
 from pathlib import Path
 
 import hypothesis
@@ -88,8 +89,16 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish():
-    """Leave what was imported out of the garbage collector's later rounds."""
+    """Leave what was imported out of the garbage collector's later rounds, and out of all tests what none of them reads.
+
+    The pages of a report have tests of their own, and nobody reads the card that PEFT writes with each checkpoint.
+    """
+    if take_home := sys.modules.get("grpo_training.improve.take_home"):
+        take_home._GROUPS_IN_REPORT = 2
+    if peft := sys.modules.get("peft"):
+        peft.PeftModel.create_or_update_model_card = lambda *_: None
     gc.freeze()
+    gc.set_threshold(50_000, 20, 50)  # by default it takes a twentieth of the time of the tests
     gc.enable()
 
 

@@ -22,7 +22,7 @@ from tests.grpo_training.learning.test_trials import lucky
 from tests.support.analyst import for_analyst, with_lesson
 from tests.support.fault_server import FaultPlan, chat_app, serve_in_thread
 
-ROWS = [{"question": f"What is {n} + {n}?", "answer": str(2 * n)} for n in range(10, 34)]
+ROWS = [{"question": f"What is {n} + {n}?", "answer": str(2 * n)} for n in range(10, 26)]
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ def test_lessons_stand_in_the_prompt_that_they_were_asked_for_and_cases_in_the_l
 
 
 def test_a_program_may_be_no_coroutine_and_score_itself(folder):
-    result, bodies = improve(one_step)
+    result, bodies = improve(one_step, rows=ROWS[:8], epochs=1, samples=1)
     assert result.improved.result.task == "one_step"
     assert any("it should be" in str(body) for body in bodies if for_analyst(body))
 
@@ -140,8 +140,9 @@ def test_the_same_command_asks_nothing_and_a_file_can_be_given(folder, capsys):
         "    reply = client.chat.completions.create(model='-', messages=[{'role': 'user', 'content': text}])\n"
         "    return reply.choices[0].message.content\n"
     )
-    result, _ = improve("agent.py:run")
-    again, bodies = improve("agent.py:run")
+    short = {"rows": ROWS[:8], "epochs": 1, "samples": 2}
+    result, _ = improve("agent.py:run", **short)
+    again, bodies = improve("agent.py:run", **short)
     assert (again.sentence, bodies) == (result.sentence, [])
     loaded = grpo_training.Improved.load(result.folder / "improved")
     assert loaded.prompts(ROWS[3]) == result.improved.prompts(ROWS[3])
@@ -149,9 +150,9 @@ def test_the_same_command_asks_nothing_and_a_file_can_be_given(folder, capsys):
 
 def test_a_run_that_a_budget_has_stopped_repeats_no_request(folder, improved):
     with pytest.raises(BudgetExceededError):
-        improve(two_steps, budget_tokens=4000, max_tokens=50, cases=2)
+        improve(two_steps, budget_tokens=2500, max_tokens=50, cases=2)
     stopped = len((folder / "runs/p/cache/generator_1_rollouts.jsonl").read_text().splitlines())
-    assert 0 < stopped < 48
+    assert 0 < stopped < 2 * len(ROWS)
     result, bodies = improve(two_steps, max_tokens=50, cases=2)
     assert result.verdict == "adopted"
     _, complete, clean = improved
@@ -186,7 +187,7 @@ def test_a_program_that_stumbles_over_a_reply_has_a_wrong_answer_and_the_analyst
         reply = await client.chat.completions.create(model="-", messages=[user(prompts["answer"] + row["question"])])
         return json.loads(said(reply).replace("1", "{", 1))
 
-    _, bodies = improve(reads_json, epochs=1, max_problems=10)
+    _, bodies = improve(reads_json, epochs=1, max_problems=10, samples=1)
     rollouts = [
         rollout
         for line in (folder / "runs/p/cache/generator_1_rollouts.jsonl").read_text().splitlines()
@@ -208,7 +209,7 @@ def test_equal_requests_of_a_run_are_samples_of_their_own_and_tools_are_passed_o
         seen.append([choice.message.content for reply in replies for choice in reply.choices])
         return seen[-1][0]
 
-    _, bodies = improve(votes, epochs=1, max_problems=8)
+    _, bodies = improve(votes, epochs=1, max_problems=8, samples=1)
     own = [body for body in bodies if not for_analyst(body)]
     assert all(body["tools"] == [{"type": "function"}] for body in own)
     assert all(len(replies) == 3 for replies in seen)
@@ -273,9 +274,9 @@ def test_a_function_that_is_defined_again_does_not_continue_the_run_of_the_first
         return solve, solve_again
 
     first, second = make("")
-    improve(first, rows=ROWS[:8], epochs=1)
+    improve(first, rows=ROWS[:8], epochs=1, samples=1)
     with pytest.raises(OtherRunError, match="task_file"):
-        improve(second, rows=ROWS[:8], epochs=1)
+        improve(second, rows=ROWS[:8], epochs=1, samples=1)
 
 
 @pytest.mark.parametrize(

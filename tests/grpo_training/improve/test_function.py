@@ -67,8 +67,8 @@ def test_a_data_frame_is_the_same_dataset(server):
 
 def test_it_runs_where_an_event_loop_runs(server):
     async def notebook():
-        inside = grpo_training.improve(server.rows(range(12)), **ARGUMENTS)
-        return inside, await grpo_training.improve_async(server.rows(range(12)), **ARGUMENTS)
+        rows, short = server.rows(range(8)), {**ARGUMENTS, "epochs": 1, "samples": 1}
+        return grpo_training.improve(rows, **short), await grpo_training.improve_async(rows, **short)
 
     inside, awaited = asyncio.run(notebook())
     assert inside.sentence == awaited.sentence
@@ -79,7 +79,7 @@ def test_an_interrupted_cell_of_a_notebook_asks_nothing_more_and_goes_on_later(f
     app = chat_app(planted.reply, latency_s=0.3)
     loop = asyncio.new_event_loop()
     with serve_in_thread(app) as url:
-        arguments = {"base_url": url, "model": "m", "epochs": 2, "cases": 0}
+        arguments = {"base_url": url, "model": "m", "epochs": 1, "samples": 1, "cases": 0}
 
         def interrupt():
             while len(app["seen"]) < 5:
@@ -88,14 +88,14 @@ def test_an_interrupted_cell_of_a_notebook_asks_nothing_more_and_goes_on_later(f
 
         async def cell():
             threading.Thread(target=interrupt).start()
-            grpo_training.improve(planted.rows(range(40)), **arguments)
+            grpo_training.improve(planted.rows(range(20)), **arguments)
 
         with pytest.raises(KeyboardInterrupt):
             loop.run_until_complete(cell())
         assert not [thread for thread in threading.enumerate() if thread.name == "improve"]
         asked = {str(seen.body) for seen in app["seen"]}
         app["seen"].clear()
-        grpo_training.improve(planted.rows(range(40)), **arguments)
+        grpo_training.improve(planted.rows(range(20)), **arguments)
         again = [seen for seen in app["seen"] if str(seen.body) in asked]
     loop.close()
     assert asked
@@ -115,7 +115,7 @@ def test_a_reward_function_scores_the_answers_and_may_be_defined_again(server):
 
         return polite
 
-    result = grpo_training.improve(server.rows(range(12)), reward=polite, **ARGUMENTS)
+    result = grpo_training.improve(server.rows(range(12)), reward=polite, samples=1, **ARGUMENTS)
     assert told
     assert all(expected in ("billing", "shipping", "access") for _, expected in told)
     assert any("it names another one" in str(seen.body) for seen in server.seen if seen.body["model"] == "analyst")
@@ -128,7 +128,7 @@ def test_a_tracker_gets_what_was_found(server, monkeypatch):
     sent = []
     tracker = SimpleNamespace(init=lambda **given: None, log=lambda figures, step: sent.append(figures), finish=list)
     monkeypatch.setitem(sys.modules, "trackio", tracker)
-    result = grpo_training.improve(server.rows(range(24)), report_to=("trackio",), **ARGUMENTS)
+    result = grpo_training.improve(server.rows(range(12)), report_to=("trackio",), samples=2, **ARGUMENTS)
     [figures] = sent
     gate = result.improved.result.gate
     assert (figures["accuracy_before"], figures["accuracy_after"]) == (gate.right_without, gate.right_with)
@@ -139,7 +139,7 @@ def test_the_key_and_the_address_may_be_those_of_the_sdk(server, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-of-the-environment")
     monkeypatch.setenv("OPENAI_BASE_URL", server.url)
     thinks = {"reasoning_effort": "low"}
-    result = grpo_training.improve(server.rows(range(12)), model="m", epochs=1, cases=0, **thinks)
+    result = grpo_training.improve(server.rows(range(12)), model="m", epochs=1, samples=1, cases=0, **thinks)
     assert all(seen.body["reasoning_effort"] == "low" for seen in server.seen)
     assert result.improved.result.model == "m"
     monkeypatch.delenv("OPENAI_API_KEY")

@@ -125,7 +125,7 @@ def test_the_prompt_of_problems_of_several_kinds_is_that_of_the_most_common_one_
     rows = server.rows(range(10))
     numbers = [{**row, server.field: "7 km", "compare": "number"} for row in rows[:2]]
     write(folder / "mails.jsonl", [*numbers, *rows[2:]])
-    start(folder, server, "--epochs", 1)
+    start(folder, server, "--epochs", 1, "--samples", 1)
     said, result = capsys.readouterr().out, result_of(folder)
     remark = "2 of 10 problems were asked with other instructions than those of this prompt"
     assert remark in said
@@ -137,7 +137,7 @@ def test_the_prompt_of_problems_of_several_kinds_is_that_of_the_most_common_one_
 def test_from_100_problems_on_nothing_is_learned_from_those_of_the_test(folder, capsys):
     server = PlantedServer("label", 0.6)
     write(folder / "mails.jsonl", server.rows(range(120)))
-    bodies = start(folder, server, "--epochs", 1)
+    bodies = start(folder, server, "--epochs", 1, "--samples", 2)
     gate, said = result_of(folder)["gate"], capsys.readouterr().out
     assert gate["own"] == 0
     assert "held-out problems (" in said
@@ -158,7 +158,7 @@ def test_of_many_problems_some_are_learned_from_and_others_tested(folder, capsys
     assert "Learning: 400 problems, 4 answers each in 2 passes" in said
     assert "Test: 400 problems from which nothing is learned" in said
     write(folder / "mails.jsonl", server.rows(range(120)))
-    start(folder, server, "--draw", 20, "--epochs", 1)
+    start(folder, server, "--draw", 20, "--epochs", 1, "--samples", 2)
     groups = (folder / "runs/mails-m/cache/generator_1_rollouts.jsonl").read_text().splitlines()
     assert len(groups) == 20
     assert result_of(folder)["gate"]["own"] == 0
@@ -369,7 +369,7 @@ def test_a_client_gets_the_prompt_that_the_gate_has_sent_byte_for_byte(folder, c
     rows = server.rows(range(40))
     write(folder / "mails.jsonl", rows[:24])
     write(folder / "new.jsonl", rows[24:])
-    bodies = start(folder, server, "--test", folder / "new.jsonl", "--epochs", 2, "--samples", 4, "--cases", cases)
+    bodies = start(folder, server, "--test", folder / "new.jsonl", "--epochs", 1, "--samples", 4, "--cases", cases)
     improved = grpo_training.Improved.load(folder / "runs/mails-m/improved")
     sent = {json.dumps(body["messages"]) for body in bodies}
     app = chat_app(lambda body, index: "Answer: billing")
@@ -424,7 +424,7 @@ def test_three_generators_and_the_critic_learn_side_by_side_and_the_best_library
 def test_a_run_of_other_settings_is_refused_with_flags_that_the_command_has(folder):
     server = PlantedServer("label", 0.5)
     write(folder / "mails.jsonl", server.rows(range(8)))
-    start(folder, server, "--epochs", 1)
+    start(folder, server, "--epochs", 1, "--samples", 1)
     with pytest.raises(InputError, match="epochs: stored 1, given 2") as refused:
         start(folder, server, "--epochs", 2)
     assert refused.value.fix.startswith("Pass --fresh to set the stored results aside")
@@ -435,8 +435,8 @@ def test_two_datasets_one_after_the_other_have_runs_and_libraries_of_their_own(f
     write(folder / "mails.jsonl", first.rows(range(16)))
     write(folder / "weights.jsonl", second.rows(range(16)))
     for _ in range(2):
-        start(folder, first, "--epochs", 2)
-        bodies = start(folder, second, "--epochs", 2, data="weights.jsonl")
+        start(folder, first, "--epochs", 1, "--samples", 2)
+        bodies = start(folder, second, "--epochs", 1, "--samples", 2, data="weights.jsonl")
     assert {path.name for path in (folder / "runs").iterdir()} == {"mails-m", "weights-m"}
     assert bodies == []
     rollouts = (folder / "runs/weights-m/cache/generator_1_rollouts.jsonl").read_text()

@@ -89,11 +89,13 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish():
-    """Leave what was imported out of the garbage collector's later rounds, and out of all tests what none of them reads.
+    """Leave what was imported out of the garbage collector's later rounds, and what no test reads out of all of them.
 
     The pages of a report have tests of their own, and nobody reads the card that PEFT writes with each checkpoint.
     """
-    if take_home := sys.modules.get("grpo_training.improve.take_home"):
+    if "grpo_training.improve" in sys.modules:
+        from grpo_training.improve import take_home
+
         take_home._GROUPS_IN_REPORT = 2
     if peft := sys.modules.get("peft"):
         peft.PeftModel.create_or_update_model_card = lambda *_: None

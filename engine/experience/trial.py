@@ -41,6 +41,8 @@ _PRIOR = tuple(
     for one in _EFFECTS
 )
 """0.15 spread evenly over harms, 0.35 at no effect, 0.50 spread evenly over effects of more than 0.05."""
+_PRIOR_OF_KIND = tuple(math.exp(-(((one - 0.05) / 0.05) ** 2) / 2) for one in _EFFECTS)
+"""Of the mean effect of many, which is smaller than that of some, and rarely nothing: 0.05 with a deviation of 0.05."""
 _PRIOR_VARIANCE, _PRIOR_WEIGHT = 0.25, 20
 
 
@@ -164,14 +166,15 @@ def pooled_variance(trials: Iterable[Trial]) -> float:
 
 
 @functools.lru_cache(maxsize=8192)
-def belief(trial: Trial, variance: float) -> Belief:
+def belief(trial: Trial, variance: float, *, of_kind: bool = False) -> Belief:
     """The posterior of an experience's effect.
 
     Args:
         trial: its differences.
         variance: of one difference, from :func:`pooled_variance`.
+        of_kind: the trial is that of all experiences of a kind together.
     """
-    prior = _PRIOR if trial.prior_effect is None else _tilted_prior(trial.prior_effect)
+    prior = _PRIOR_OF_KIND if of_kind else _PRIOR if trial.prior_effect is None else _tilted_prior(trial.prior_effect)
     weights = list(prior)
     if trial.mean is not None:
         distances = [trial.weight * (trial.mean - effect) ** 2 / (2 * variance) for effect in _EFFECTS]
@@ -196,9 +199,9 @@ def _tilted_prior(effect: float) -> tuple[float, ...]:
     return weights
 
 
-def is_refuted(trial: Trial, variance: float) -> bool:
-    """Whether an experience is retired: measured often enough, and unlikely to help."""
-    return trial.differences >= MIN_DIFFERENCES and belief(trial, variance).p_helps < RETIRED_BELOW
+def is_refuted(trial: Trial, variance: float, *, of_kind: bool = False) -> bool:
+    """Whether an experience, or all of a kind, is measured often enough, and unlikely to help."""
+    return trial.differences >= MIN_DIFFERENCES and belief(trial, variance, of_kind=of_kind).p_helps < RETIRED_BELOW
 
 
 def trial_of(figures: TrialFigures) -> Trial:
@@ -238,7 +241,7 @@ class Trials:
         """What is known of an experience. It begins with what others of its kind were worth where it did not stand."""
         trial, others = self.of(one.id), self.of_kind(one.kind).without(self.beside.get(one.id, Trial()))
         if others.differences:
-            trial = replace(trial, prior_effect=round(belief(others, self.variance).effect, 6))
+            trial = replace(trial, prior_effect=round(belief(others, self.variance, of_kind=True).effect, 6))
         return belief(trial, self.variance)
 
     def of_kind(self, kind: ExperienceKind) -> Trial:
@@ -272,7 +275,7 @@ class Trials:
 
     def cases_may_help(self) -> bool:
         """Whether cases stand in prompts while learning: until all of them together are refuted."""
-        return not is_refuted(self.of_kind("case"), self.variance)
+        return not is_refuted(self.of_kind("case"), self.variance, of_kind=True)
 
     def least_promising(self, candidates: Iterable[Experience]) -> str | None:
         """The id of the experience that gives up its place in a full library; None if each may still help."""
@@ -340,8 +343,7 @@ class Trials:
         if not is_other:
             return trials
         by_id = {name: begun_again(trial, self.variance) for name, trial in self.by_id.items()}
-        together = {kind: begun_again(trial, self.variance) for kind, trial in self.together.items()}
-        return replace(trials, by_id=by_id, groups=0, together=together, beside={})
+        return replace(trials, by_id=by_id, groups=0, together={}, beside={})
 
     def only(self, kept: Collection[str]) -> "Trials":
         """The trials of these experiences."""

@@ -4,6 +4,7 @@ import math
 import random
 from collections import Counter
 from itertools import pairwise
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -107,6 +108,20 @@ def test_an_experience_is_retired_only_after_six_differences():
     assert not is_refuted(measured(*[-0.8] * 5), 0.25)
     assert is_refuted(measured(*[-0.8] * 6), 0.25)
     assert not is_refuted(measured(*[0.0] * 6), 0.25)
+
+
+def test_what_one_more_of_a_kind_is_worth_may_be_little():
+    """The posterior of a normal prior and a normal mean. What two points of a single one are not, those of all are."""
+    variance, weight, mean = 0.19, 90.0, 0.02
+    precisions = 1 / 0.05**2, weight / variance
+    expected = NormalDist((0.05 * precisions[0] + mean * precisions[1]) / sum(precisions), sum(precisions) ** -0.5)
+    cases = Trial(53, mean * weight, 10.0, weight)
+    found = belief(cases, variance, of_kind=True)
+    assert found.effect == pytest.approx(expected.mean, abs=1e-3)
+    assert found.p_helps == pytest.approx(1 - expected.cdf(0.01), abs=0.01)  # the grid has 0 and 0.02
+    assert is_refuted(cases, variance)
+    assert Trials(together={"case": cases}, variance=variance).cases_may_help()
+    assert not Trials(together={"case": Trial(53, -0.15 * weight, 10.0, weight)}, variance=variance).cases_may_help()
 
 
 def test_another_model_starts_with_the_mean_of_the_one_before():

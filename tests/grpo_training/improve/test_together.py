@@ -28,11 +28,11 @@ SLOTS = 8
 
 
 class Run:
-    """A run of three generators and the critic on 12 problems, and the server that it asks."""
+    """A run of three generators and the critic on 8 problems, and the server that it asks."""
 
     def __init__(self, folder, url, app):
         self.folder, self.app = folder, app
-        rows = PlantedServer("label", 0.5).rows(range(12))
+        rows = PlantedServer("label", 0.5).rows(range(8))
         (folder / "mails.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         entry = {"api_key": "EMPTY", "base_url": url, "model": "m", "max_concurrency": SLOTS}
         roles = {"default": entry, "analyst": entry | {"model": "analyst"}}
@@ -76,12 +76,12 @@ def run(tmp_path):
         yield Run(tmp_path, url, app)
 
 
-COMPLETE = ([True] * 4, [12, 12, 12, 36])
+COMPLETE = ([True] * 4, [8, 8, 8, 24])
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_a_signal_loses_no_stored_reply_and_repeats_none(run, number):
-    for wanted in (4, 60, 150):
+    for wanted in (4, 40, 90):
         asked, stored = run.asked, run.stored
         process = ForkedCommand(PROGRAM, run.flags, run.folder)
         until = time.monotonic() + 60
@@ -107,7 +107,7 @@ def test_a_signal_loses_no_stored_reply_and_repeats_none(run, number):
 
 def test_all_learners_spend_from_one_budget(run, monkeypatch, capsys):
     monkeypatch.setattr(run_folders, "WORKING_DIR", run.folder)
-    budget, tokens = 8000, [0]
+    budget, tokens = 5000, [0]
     for _ in range(20):
         try:
             assert improve.main([*run.flags, "--budget-tokens", str(budget)]) == 0

@@ -148,7 +148,7 @@ def asked(world, command, *flags):
 
 def test_the_gate_and_an_evaluation_ask_with_the_same_cases(tmp_path):
     world = World(tmp_path, problems=16)
-    world.learn("--cases", 4)
+    world.learn("--cases", 4, "--seed", 2)  # with 0 the lot says that cases harm
     rows = [{"id": f"p{n}", "problem": f"{n}: crates of four?", "answer": "12"} for n in range(100, 108)]
     (tmp_path / "new.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     places = ("--cache-dir", world.cache, "--experiences-dir", world.experiences)

@@ -89,9 +89,9 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish():
-    """Leave what was imported out of the garbage collector's later rounds, and what no test reads out of all of them.
+    """Leave what was imported out of the garbage collector's later rounds, and write less that no test reads.
 
-    The pages of a report have tests of their own, and nobody reads the card that PEFT writes with each checkpoint.
+    That is the pages of most groups in a report, which has tests of its own, and PEFT's card of each checkpoint.
     """
     if "grpo_training.improve" in sys.modules:
         from grpo_training.improve import take_home

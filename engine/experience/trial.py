@@ -42,7 +42,7 @@ _PRIOR = tuple(
 )
 """0.15 spread evenly over harms, 0.35 at no effect, 0.50 spread evenly over effects of more than 0.05."""
 _PRIOR_OF_KIND = tuple(math.exp(-(((one - 0.05) / 0.05) ** 2) / 2) for one in _EFFECTS)
-"""Of the mean effect of many, which is smaller than that of some, and rarely nothing: 0.05 with a deviation of 0.05."""
+"""The prior of the mean effect of all lessons, or of all cases: normal, with mean 0.05 and standard deviation 0.05."""
 _PRIOR_VARIANCE, _PRIOR_WEIGHT = 0.25, 20
 
 
@@ -115,21 +115,18 @@ class Trial:
 
     def with_difference(self, value: float, likeness: float = 1.0) -> "Trial":
         """This trial with one more difference, of a problem of this likeness (from 0 to 1)."""
-        return Trial(
-            self.differences + 1,
-            self.total + likeness * value,
-            self.squares + value * value,
-            self.weight + likeness * likeness,
-            self.prior_effect,
-        )
+        return self._plus(Trial(1, likeness * value, value * value, likeness * likeness))
 
     def without(self, part: "Trial") -> "Trial":
         """This trial without some of its differences."""
+        return self._plus(part, -1)
+
+    def _plus(self, part: "Trial", sign: int = 1) -> "Trial":
         return Trial(
-            self.differences - part.differences,
-            self.total - part.total,
-            self.squares - part.squares,
-            self.weight - part.weight,
+            self.differences + sign * part.differences,
+            self.total + sign * part.total,
+            self.squares + sign * part.squares,
+            self.weight + sign * part.weight,
             self.prior_effect,
         )
 
@@ -175,11 +172,10 @@ def belief(trial: Trial, variance: float, *, of_kind: bool = False) -> Belief:
         of_kind: the trial is that of all experiences of a kind together.
     """
     prior = _PRIOR_OF_KIND if of_kind else _PRIOR if trial.prior_effect is None else _tilted_prior(trial.prior_effect)
-    weights = list(prior)
-    if trial.mean is not None:
-        distances = [trial.weight * (trial.mean - effect) ** 2 / (2 * variance) for effect in _EFFECTS]
-        nearest = min(far for far, weight in zip(distances, prior, strict=True) if weight)
-        weights = [weight * math.exp(nearest - far) for far, weight in zip(distances, prior, strict=True)]
+    mean = trial.mean or 0.0  # of no differences, which have no weight
+    distances = [trial.weight * (mean - effect) ** 2 / (2 * variance) for effect in _EFFECTS]
+    nearest = min(far for far, weight in zip(distances, prior, strict=True) if weight)
+    weights = [weight * math.exp(nearest - far) for far, weight in zip(distances, prior, strict=True)]
     helps = math.fsum(weight for one, weight in zip(_EFFECTS, weights, strict=True) if one > NOTEWORTHY)
     return Belief(_mean_effect(weights), helps / math.fsum(weights))
 
@@ -197,11 +193,6 @@ def _tilted_prior(effect: float) -> tuple[float, ...]:
         weights = tuple(weight * math.exp(slope * (one - effect)) for one, weight in zip(_EFFECTS, _PRIOR, strict=True))
         low, high = (slope, high) if _mean_effect(weights) < effect else (low, slope)
     return weights
-
-
-def is_refuted(trial: Trial, variance: float, *, of_kind: bool = False) -> bool:
-    """Whether an experience, or all of a kind, is measured often enough, and unlikely to help."""
-    return trial.differences >= MIN_DIFFERENCES and belief(trial, variance, of_kind=of_kind).p_helps < RETIRED_BELOW
 
 
 def trial_of(figures: TrialFigures) -> Trial:
@@ -275,7 +266,9 @@ class Trials:
 
     def cases_may_help(self) -> bool:
         """Whether cases stand in prompts while learning: until all of them together are refuted."""
-        return not is_refuted(self.of_kind("case"), self.variance, of_kind=True)
+        cases = self.of_kind("case")
+        may_help = belief(cases, self.variance, of_kind=True).p_helps >= RETIRED_BELOW
+        return may_help or cases.differences < MIN_DIFFERENCES
 
     def least_promising(self, candidates: Iterable[Experience]) -> str | None:
         """The id of the experience that gives up its place in a full library; None if each may still help."""
@@ -325,14 +318,13 @@ class Trials:
             if more[kind]
         }
         by_id, groups = {**self.by_id, **measured}, self.groups + 1
-        is_due = groups % UPDATED_EVERY == 0
         return replace(
             self,
             by_id=by_id,
             groups=groups,
             together={**self.together, **together},
             beside={**self.beside, **beside},
-            variance=pooled_variance(by_id.values()) if is_due else self.variance,
+            variance=pooled_variance(by_id.values()) if groups % UPDATED_EVERY == 0 else self.variance,
         )
 
     def of_run(self, model: str, task_file: str = "") -> "Trials":

@@ -37,8 +37,7 @@ def rows_from_web(
         MissingInputError: the address cannot be reached, or its rows are others; with the reason.
     """
     path = cache_folder() / f"{name}-{revision[:10]}.jsonl"
-    kept = _kept(path)
-    if kept and not fault(kept):
+    if (kept := _kept(path)) and not fault(kept):
         return kept
     if is_offline():
         raise MissingInputError(f"Dataset {name} is not fetched", why="HF_HUB_OFFLINE is set.")

@@ -100,7 +100,7 @@ def test_cleaning_keeps_the_row_ends_of_a_matrix():
 @table("piece", ["\\boxed{", "<answer>", "answer ", "$x", "\\[ a ", "**a", "is ", "{", "10^{ ", "\\text{", "1,0", "m"])
 def test_long_texts_are_read_before_the_time_limit_of_a_test(piece):
     # Read in quadratic time, a text of this length takes minutes.
-    text = piece * (100_000 // len(piece))
+    text = piece * (200_000 // len(piece))
     assert len(answer_text(text)) <= len(text)
     read_answer(text)
 

@@ -25,11 +25,9 @@ const differs = (a, i, b, j) =>
 // The colours by the number of their pixels, the commonest first: [[0xRRGGBB, pixels]].
 function colorsOf({ data }) {
   const counts = new Map();
-  for (let i = 0, start = 0, last = -1; i <= data.length; i += 4) {
-    const color = i < data.length ? (data[i] << 16) | (data[i + 1] << 8) | data[i + 2] : -1;
-    if (color === last) continue;
-    if (last >= 0) counts.set(last, (counts.get(last) || 0) + (i - start) / 4);
-    [start, last] = [i, color];
+  for (let i = 0; i < data.length; i += 4) {
+    const color = (data[i] << 16) | (data[i + 1] << 8) | data[i + 2];
+    counts.set(color, (counts.get(color) || 0) + 1);
   }
   return [...counts].sort((a, b) => b[1] - a[1]);
 }

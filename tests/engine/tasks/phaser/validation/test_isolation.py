@@ -4,9 +4,6 @@ import http.server
 import os
 import signal
 import threading
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from pathlib import Path
 
 import pytest
 
@@ -112,52 +109,13 @@ def test_what_a_program_writes_is_no_verdict(validator, code):
         assert verdict.gates["runtime"].ok is not True, verdict.runtime
 
 
-def pages_at_work(browser):
-    """The processes of a browser whose pages have worked for a fifth of a second."""
-    parents, busy = {}, []
-    for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            of_program = (folder / "stat").read_text().rpartition(")")[2].split()
-            parents[int(folder.name)] = int(of_program[1])
-            if b"--type=renderer" in (folder / "cmdline").read_bytes() and int(of_program[11]) >= 20:
-                busy.append(int(folder.name))
-
-    def is_below(process):
-        return process in parents and (parents[process] == browser or is_below(parents[process]))
-
-    return [process for process in busy if is_below(process)]
-
-
 @pytest.mark.timeout(120)
-def test_a_page_that_crashes_is_run_twice_and_the_next_one_runs(validator):
-    assert run(validator, GAME).gates["runtime"].ok
-    crashes, is_over = set(), threading.Event()
-
-    def crash():
-        while not is_over.wait(0.01):
-            for browser in validator._browsers.running():
-                for process in pages_at_work(browser._host._process.pid):
-                    os.kill(process, signal.SIGKILL)
-                    crashes.add(process)
-
-    with ThreadPoolExecutor(1) as thread:
-        thread.submit(crash)
-        try:
-            verdict = run(validator, "for (;;);")
-        finally:
-            is_over.set()
+def test_a_game_that_crashes_its_page_is_run_twice_and_the_next_one_runs(validator):
+    # Little in each frame: where memory is slow, the limit of one call would come before the crash.
+    fills = "for (let i = 0; i < 4; i++) held.push(new Array(1e6).fill(0.5));"
+    game = f"const held = []; new Phaser.Game({{ scene: {{ create() {{ {TEXT} }}, update() {{ {fills} }} }} }});"
+    verdict = run(validator, game, frames=60)
     assert (verdict.outcome, verdict.runtime.outcome) == (Outcome.OK, RuntimeOutcome.OOM)
-    assert len(crashes) == 2
-    assert run(validator, GAME).gates["runtime"].ok
-
-
-@pytest.mark.timeout(120)
-def test_a_game_that_fills_the_memory_is_stopped(validator):
-    filled = "const held = []; for (;;) held.push(new Array(1e6).fill(0.5));"
-    verdict = run(validator, filled)
-    assert verdict.outcome is Outcome.OK
-    # Where memory is slow, the limit of processor time comes first.
-    assert verdict.runtime.outcome in (RuntimeOutcome.OOM, RuntimeOutcome.TIMEOUT)
     assert run(validator, GAME).gates["runtime"].ok
 
 

@@ -149,7 +149,7 @@ def reduce(state: LibraryState, event: LibraryEvent) -> LibraryState:
     """The state after an event. The operations of an event have already been checked."""
     match event:
         case BeginEvent():
-            trials = state.trials.of_run(event.model, event.task_file)
+            trials = state.trials.of_run(state.texts, event.model, event.task_file)
             return replace(state, trials=trials, choice=event.choice or state.choice)
         case GateEvent():
             return replace(state, gate=event, rejected=_rejected(state.rejected, event))

@@ -41,8 +41,9 @@ _PRIOR = tuple(
     for one in _EFFECTS
 )
 """0.15 spread evenly over harms, 0.35 at no effect, 0.50 spread evenly over effects of more than 0.05."""
-_PRIOR_OF_KIND = tuple(math.exp(-(((one - 0.05) / 0.05) ** 2) / 2) for one in _EFFECTS)
-"""The prior of the mean effect of all lessons, or of all cases: normal, with mean 0.05 and standard deviation 0.05."""
+_NARROW_PRIOR = tuple(math.exp(-(((one - 0.05) / 0.05) ** 2) / 2) for one in _EFFECTS)
+"""The prior of a case, and of the mean effect of all experiences of a kind: normal, with mean and standard deviation
+0.05. Solved problems differ little in what they are worth, while a lesson may be wrong."""
 _PRIOR_VARIANCE, _PRIOR_WEIGHT = 0.25, 20
 
 
@@ -163,15 +164,17 @@ def pooled_variance(trials: Iterable[Trial]) -> float:
 
 
 @functools.lru_cache(maxsize=8192)
-def belief(trial: Trial, variance: float, *, of_kind: bool = False) -> Belief:
+def belief(trial: Trial, variance: float, *, narrow: bool = False) -> Belief:
     """The posterior of an experience's effect.
 
     Args:
         trial: its differences.
         variance: of one difference, from :func:`pooled_variance`.
-        of_kind: the trial is that of all experiences of a kind together.
+        narrow: the trial is that of a case, or of all experiences of a kind together.
     """
-    prior = _PRIOR_OF_KIND if of_kind else _PRIOR if trial.prior_effect is None else _tilted_prior(trial.prior_effect)
+    prior = _NARROW_PRIOR if narrow else _PRIOR
+    if trial.prior_effect is not None:
+        prior = _tilted(prior, trial.prior_effect)
     mean = trial.mean or 0.0  # of no differences, which have no weight
     distances = [trial.weight * (mean - effect) ** 2 / (2 * variance) for effect in _EFFECTS]
     nearest = min(far for far, weight in zip(distances, prior, strict=True) if weight)
@@ -185,12 +188,12 @@ def _mean_effect(weights: Sequence[float]) -> float:
 
 
 @functools.lru_cache(maxsize=1024)
-def _tilted_prior(effect: float) -> tuple[float, ...]:
-    """The prior with another mean: each weight times ``exp(slope * effect)``. No effect at all keeps its weight."""
+def _tilted(prior: tuple[float, ...], effect: float) -> tuple[float, ...]:
+    """A prior with another mean: each weight times ``exp(slope * effect)``. No effect at all keeps its weight."""
     low, high = -200.0, 200.0
     while high - low > 1e-9:
         slope = (low + high) / 2
-        weights = tuple(weight * math.exp(slope * (one - effect)) for one, weight in zip(_EFFECTS, _PRIOR, strict=True))
+        weights = tuple(weight * math.exp(slope * (one - effect)) for one, weight in zip(_EFFECTS, prior, strict=True))
         low, high = (slope, high) if _mean_effect(weights) < effect else (low, slope)
     return weights
 
@@ -232,8 +235,8 @@ class Trials:
         """What is known of an experience. It begins with what others of its kind were worth where it did not stand."""
         trial, others = self.of(one.id), self.of_kind(one.kind).without(self.beside.get(one.id, Trial()))
         if others.differences:
-            trial = replace(trial, prior_effect=round(belief(others, self.variance, of_kind=True).effect, 6))
-        return belief(trial, self.variance)
+            trial = replace(trial, prior_effect=round(belief(others, self.variance, narrow=True).effect, 6))
+        return belief(trial, self.variance, narrow=one.kind == "case")
 
     def of_kind(self, kind: ExperienceKind) -> Trial:
         """The trial of all experiences of a kind together."""
@@ -267,7 +270,7 @@ class Trials:
     def cases_may_help(self) -> bool:
         """Whether cases stand in prompts while learning: until all of them together are refuted."""
         cases = self.of_kind("case")
-        may_help = belief(cases, self.variance, of_kind=True).p_helps >= RETIRED_BELOW
+        may_help = belief(cases, self.variance, narrow=True).p_helps >= RETIRED_BELOW
         return may_help or cases.differences < MIN_DIFFERENCES
 
     def least_promising(self, candidates: Iterable[Experience]) -> str | None:
@@ -327,21 +330,21 @@ class Trials:
             variance=pooled_variance(by_id.values()) if groups % UPDATED_EVERY == 0 else self.variance,
         )
 
-    def of_run(self, model: str, task_file: str = "") -> "Trials":
-        """The trials of a run with this model and task file: begun again if they were measured with another one."""
+    def of_run(self, experiences: Iterable[Experience], model: str, task_file: str = "") -> "Trials":
+        """The trials of a run with this model and task file.
+
+        If they were measured with another one, they begin again: an experience that was measured has no differences,
+        and a prior whose mean is its present effect.
+        """
         known, given = (self.model, self.task_file), (model, task_file)
         is_other = any(before and now and before != now for before, now in zip(known, given, strict=True))
         trials = replace(self, model=model or self.model, task_file=task_file or self.task_file)
         if not is_other:
             return trials
-        by_id = {name: begun_again(trial, self.variance) for name, trial in self.by_id.items()}
+        measured = (one for one in experiences if one.id in self.by_id)
+        by_id = {one.id: Trial(prior_effect=round(self.belief(one).effect, 6)) for one in measured}
         return replace(trials, by_id=by_id, groups=0, together={}, beside={})
 
     def only(self, kept: Collection[str]) -> "Trials":
         """The trials of these experiences."""
         return replace(self, by_id={name: trial for name, trial in self.by_id.items() if name in kept})
-
-
-def begun_again(trial: Trial, variance: float) -> Trial:
-    """The trial of an experience for another model: no differences, and a prior whose mean is the present effect."""
-    return Trial(prior_effect=round(belief(trial, variance).effect, 6))

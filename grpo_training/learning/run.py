@@ -288,7 +288,7 @@ def _trial_rows(state: LibraryState) -> list[Row]:
     counts = f"{len(helpful)} of {len(measured)} measured probably help; {len(state.retired)} retired"
     rows = [Row("experiences on trial", f"{counts} ({counted(state.trials.groups, 'group')})")]
     for kind, trial in state.trials.together.items():
-        of_kind = belief(trial, state.trials.variance, of_kind=True)
+        of_kind = belief(trial, state.trials.variance, narrow=True)
         rows.append(Row(f"a {kind} more", f"{100 * of_kind.effect:+.1f} points, helps with p = {of_kind.p_helps:.2f}"))
     best = max(helpful, key=lambda experience: beliefs[experience.id].effect, default=None)
     if best is not None and best.trial is not None:

@@ -126,7 +126,7 @@ def test_of_400_cases_the_least_promising_one_gives_its_place_to_a_new_one():
     state = LibraryState(cases, {}, MAX_CASES + 1)
     one = add("Q?\nAnswer: 7", kind="case")
     assert [refusal.reason for refusal in reviewed(state, one).refused] == ["library_full"]  # each may still help
-    bad, worse = Trial(8, -1.0, 1.0, 8.0), Trial(8, -4.0, 4.0, 8.0)
+    bad, worse = Trial(8, -7.0, 7.0, 8.0), Trial(8, -8.0, 8.0, 8.0)
     measured = LibraryState(cases, {}, MAX_CASES + 1, trials=Trials({"G1-007": worse, "G1-009": bad}))
     review = reviewed(measured, one, one)
     assert [(operation.op, operation.id) for operation in review.applied] == [

@@ -12,7 +12,6 @@ import pytest
 from engine.experience.trial import (
     Trial,
     Trials,
-    begun_again,
     belief,
     difference,
     half_of,
@@ -121,7 +120,7 @@ def test_what_one_more_of_a_kind_is_worth_may_be_little():
     precisions = 1 / 0.05**2, weight / variance
     expected = NormalDist((0.05 * precisions[0] + mean * precisions[1]) / sum(precisions), sum(precisions) ** -0.5)
     cases = Trial(53, mean * weight, 10.0, weight)
-    found = belief(cases, variance, of_kind=True)
+    found = belief(cases, variance, narrow=True)
     assert found.effect == pytest.approx(expected.mean, abs=1e-3)
     assert found.p_helps == pytest.approx(1 - expected.cdf(0.01), abs=0.01)  # the grid has 0 and 0.02
     assert is_retired(cases, variance)
@@ -129,11 +128,28 @@ def test_what_one_more_of_a_kind_is_worth_may_be_little():
     assert not Trials(together={"case": Trial(53, -0.15 * weight, 10.0, weight)}, variance=variance).cases_may_help()
 
 
-def test_another_model_starts_with_the_mean_of_the_one_before():
-    learned = measured(*[0.3] * 40)
-    again = begun_again(learned, 0.1)
-    assert again.differences == 0
-    assert belief(again, 0.25).effect == pytest.approx(belief(learned, 0.1).effect, abs=1e-5)
+def test_a_case_is_near_the_other_cases_where_a_lesson_may_be_wrong():
+    """Of five differences, with a standard error of 0.2: the posterior of a normal prior and a normal mean."""
+    lesson, solved = (Experience(id=kind, content="x", kind=kind) for kind in ("lesson", "case"))
+    seen, others = measured(*[-0.2] * 5), Trial(400, 0.04 * 400, 80.0, 400.0)
+    trials = Trials({"lesson": seen, "case": seen}, 0.2, 400, {"lesson": others, "case": others})
+    of_kind = (0.05 / 0.05**2 + 0.04 * 400 / 0.2) / (1 / 0.05**2 + 400 / 0.2)
+    expected = (of_kind / 0.05**2 - 0.2 * 5 / 0.2) / (1 / 0.05**2 + 5 / 0.2)
+    assert trials.belief(solved).effect == pytest.approx(expected, abs=1e-3)
+    assert trials.belief(solved).helps
+    assert not trials.belief(lesson).helps
+
+
+@pytest.mark.parametrize("kind", ["lesson", "case"])
+def test_another_model_starts_with_the_mean_of_the_one_before(kind):
+    learned, one = measured(*[0.3] * 40), Experience(id="a", content="x", kind=kind)
+    before = Trials({"a": learned, "removed": learned}, 0.1, 40, model="m")
+    assert before.of_run([one], "m") == before
+    after = before.of_run([one], "n")
+    again = after.by_id.pop("a")
+    assert again.differences == after.groups == 0
+    assert after.by_id == {}
+    assert belief(again, 0.25, narrow=kind == "case").effect == pytest.approx(before.belief(one).effect, abs=1e-5)
     absorbed = Trial(40, 0.0, 4.0, 40.0, again.prior_effect)
     assert is_retired(absorbed, 0.05)
 

@@ -48,7 +48,7 @@ def review_proposals(
         content, kind = (proposal.content or "").strip(), proposal.kind
         reason = check_text(content, problem, leaks_answer, kind=kind)
         if reason is None and kind != "case":  # a case is that of its problem, and there is one of each
-            reason = _repeats(state, content, kind)
+            reason = _repeats(state, content)
         added = []
         if reason is None and len(state.of_kind(kind)) >= most[kind]:
             replaced = state.least_promising(kind) if on_trial else None
@@ -69,12 +69,16 @@ def review_proposals(
     return applied, refused
 
 
-def _repeats(state: LibraryState, content: str, kind: ExperienceKind) -> Reason | None:
-    """Why a text adds nothing to what the library holds or held."""
+def _repeats(state: LibraryState, content: str) -> Reason | None:
+    """Why a text adds nothing to what the library holds or held.
+
+    A lesson may repeat a case, as small models copy one from their prompt. It would give away the answer of that case's
+    problem in the problem's own prompt.
+    """
     if twin := near_duplicate(content, state.retired):
         return Reason("did_not_help", f"{twin.id} said nearly the same; it was measured and did not help.")
     if twin := near_duplicate(content, state.forbidden):
         return Reason("forbidden", f"A person forbade {twin.id}, which says nearly the same.")
-    if twin := near_duplicate(content, state.of_kind(kind)):
+    if twin := near_duplicate(content, state.texts):
         return Reason("duplicate", f"{twin.id} says nearly the same.")
     return None

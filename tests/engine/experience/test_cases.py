@@ -121,6 +121,11 @@ def test_a_case_may_hold_its_problem_and_its_answer_and_takes_no_place_of_a_less
     assert refusal.reason == "too_many_characters"
 
 
+def test_a_lesson_that_repeats_a_case_is_refused():
+    state = LibraryState(tuple(CASES), {}, 9)
+    assert [one.reason for one in reviewed(state, add(CASES[2].content)).refused] == ["duplicate"]
+
+
 def test_of_400_cases_the_least_promising_one_gives_its_place_to_a_new_one():
     cases = tuple(case(number, f"Problem of kind {number}.") for number in range(1, MAX_CASES + 1))
     state = LibraryState(cases, {}, MAX_CASES + 1)

@@ -93,9 +93,12 @@ class LibraryState:
     def tested(self) -> tuple[Experience, ...]:
         """The experiences that a gate tests: without those that measurably do not help.
 
-        One that was never measured counts as helpful, and so does a pinned one.
+        One that was never measured counts as helpful, and so does a pinned one. See :meth:`Trials.is_used` for lessons
+        beside cases.
         """
-        return tuple(one for one in self.texts if one.status == "pinned" or self.trials.belief(one).helps)
+        has_cases = self.choice is not None and self.choice.cases > 0
+        is_used = functools.partial(self.trials.is_used, beside_cases=has_cases)
+        return tuple(one for one in self.texts if one.status == "pinned" or is_used(one))
 
     def least_promising(self, kind: ExperienceKind = "lesson") -> str | None:
         """The id of the experience of a kind that a full library replaces; None if each may still help."""

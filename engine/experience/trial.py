@@ -19,6 +19,8 @@ HALVES: tuple[Half, Half] = ("A", "B")
 
 NOTEWORTHY = 0.005
 """The least effect, as a share of right answers, with which an experience is used and said to help."""
+PROBABLE, _KNOWN = 0.8, 0.95
+"""The probabilities to help from which on an experience probably helps, and is known to."""
 MAX_UNMEASURED = 10
 """Lessons of one category, from problems of one kind, that are hardly measured yet. More of them than fit into a prompt
 share the differences of their problems, so that none is measured well."""
@@ -238,6 +240,24 @@ class Trials:
             trial = replace(trial, prior_effect=round(belief(others, self.variance, narrow=True).effect, 6))
         return belief(trial, self.variance, narrow=one.kind == "case")
 
+    def is_used(self, one: Experience, *, beside_cases: bool) -> bool:
+        """Whether an experience is used outside of learning.
+
+        While learning, half of the cases and lessons of a problem stand in a prompt. Beside all cases a lesson is worth
+        less than it was there. So beside cases that are known to help, only lessons that probably help are used.
+
+        Args:
+            one: the experience.
+            beside_cases: prompts have cases.
+        """
+        found = self.belief(one)
+        needs_more = one.kind == "lesson" and beside_cases and self.belief_in("case").p_helps >= _KNOWN
+        return found.helps and (not needs_more or found.p_helps >= PROBABLE)
+
+    def belief_in(self, kind: ExperienceKind) -> Belief:
+        """What is known of one more experience of a kind in a prompt."""
+        return belief(self.of_kind(kind), self.variance, narrow=True)
+
     def of_kind(self, kind: ExperienceKind) -> Trial:
         """The trial of all experiences of a kind together."""
         return self.together.get(kind, Trial())
@@ -269,9 +289,7 @@ class Trials:
 
     def cases_may_help(self) -> bool:
         """Whether cases stand in prompts while learning: until all of them together are refuted."""
-        cases = self.of_kind("case")
-        may_help = belief(cases, self.variance, narrow=True).p_helps >= RETIRED_BELOW
-        return may_help or cases.differences < MIN_DIFFERENCES
+        return self.belief_in("case").p_helps >= RETIRED_BELOW or self.of_kind("case").differences < MIN_DIFFERENCES
 
     def least_promising(self, candidates: Iterable[Experience]) -> str | None:
         """The id of the experience that gives up its place in a full library; None if each may still help."""

@@ -13,7 +13,7 @@ from engine.api_manager import JUDGE_ROLE, ApiManager
 from engine.experience.events import BeginEvent
 from engine.experience.library import ExperienceLibrary
 from engine.experience.state import LibraryState
-from engine.experience.trial import belief
+from engine.experience.trial import PROBABLE
 from engine.llm.budget import Counters
 from engine.llm.client import LLMClient
 from engine.storage.rollout_store import RolloutStore
@@ -43,9 +43,6 @@ from grpo_training.serve.endpoints import (
 )
 
 SettingsT = TypeVar("SettingsT", GeneratorSettings, CriticSettings)
-
-_PROBABLE = 0.8
-"""The probability from which on an experience is said to help."""
 
 
 def prepared(
@@ -284,11 +281,11 @@ def _trial_rows(state: LibraryState) -> list[Row]:
     if not measured and not state.retired:
         return []
     beliefs = {experience.id: state.trials.belief(experience) for experience in measured}
-    helpful = [experience for experience in measured if beliefs[experience.id].p_helps >= _PROBABLE]
+    helpful = [experience for experience in measured if beliefs[experience.id].p_helps >= PROBABLE]
     counts = f"{len(helpful)} of {len(measured)} measured probably help; {len(state.retired)} retired"
     rows = [Row("experiences on trial", f"{counts} ({counted(state.trials.groups, 'group')})")]
-    for kind, trial in state.trials.together.items():
-        of_kind = belief(trial, state.trials.variance, narrow=True)
+    for kind in state.trials.together:
+        of_kind = state.trials.belief_in(kind)
         rows.append(Row(f"a {kind} more", f"{100 * of_kind.effect:+.1f} points, helps with p = {of_kind.p_helps:.2f}"))
     best = max(helpful, key=lambda experience: beliefs[experience.id].effect, default=None)
     if best is not None and best.trial is not None:

@@ -280,7 +280,8 @@ def test_a_budget_that_ends_in_the_test_leaves_what_was_learned_and_claims_nothi
     assert result["sentence"] in readme
     assert "Tested at temperature" not in readme
     improved = grpo_training.Improved.load(home)
-    assert any(improved.experiences[0].content in message["content"] for message in improved.messages("In case 1?"))
+    lesson = next(one for one in improved.experiences if one.kind == "lesson")
+    assert any(lesson.content in message["content"] for message in improved.messages("In case 1?"))
     with pytest.raises(BudgetExceededError):
         start(folder, server, *flags, "--budget-tokens", 1500, "--fail-without-gain")
     start(folder, server, *flags)

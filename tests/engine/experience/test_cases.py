@@ -216,7 +216,7 @@ def test_what_all_of_a_kind_are_worth_is_where_the_belief_in_a_single_one_begins
 @pytest.mark.parametrize(
     ("worth", "cases", "used"),
     [(0.1, 4, ["sure", "pinned", "case"]), (0.1, 0, ["sure", "likely", "pinned", "case"]),
-     (0.02, 4, ["sure", "likely", "pinned", "case"])],
+     (0.06, 4, ["sure", "likely", "pinned", "case"])],
     ids=["cases are known to help", "no prompt has cases", "cases may help"],
 )  # fmt: skip
 def test_beside_cases_that_are_known_to_help_a_lesson_has_to_probably_help(worth, cases, used):
@@ -233,4 +233,5 @@ def test_beside_cases_that_are_known_to_help_a_lesson_has_to_probably_help(worth
     beliefs = [trials.belief(one) for one in texts]
     assert [one.helps for one in beliefs] == [True, True, False]
     assert 0.5 < beliefs[1].p_helps < 0.8 < beliefs[0].p_helps
-    assert (trials.belief_in("case").p_helps > 0.95) is (worth == 0.1)
+    assert trials.belief_in("case").p_helps > 0.95
+    assert (trials.belief_in("case").p_helps >= 0.995) is (worth == 0.1)

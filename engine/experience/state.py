@@ -97,8 +97,7 @@ class LibraryState:
         beside cases.
         """
         has_cases = self.choice is not None and self.choice.cases > 0
-        is_used = functools.partial(self.trials.is_used, beside_cases=has_cases)
-        return tuple(one for one in self.texts if one.status == "pinned" or is_used(one))
+        return tuple(one for one in self.texts if one.status == "pinned" or self.trials.is_used(one, has_cases))
 
     def least_promising(self, kind: ExperienceKind = "lesson") -> str | None:
         """The id of the experience of a kind that a full library replaces; None if each may still help."""
@@ -213,8 +212,7 @@ def with_operations(
         elif name not in live:
             continue
         elif operation.op in ("pin", "unpin"):
-            status = "pinned" if operation.op == "pin" else "active"
-            live[name] = live[name].model_copy(update={"status": status})
+            live[name] = live[name].model_copy(update={"status": "pinned" if operation.op == "pin" else "active"})
         elif operation.op == "remove":
             del live[name]
         elif operation.op == "forbid":
@@ -255,12 +253,8 @@ def _counted(state: LibraryState, event: StepEvent) -> LibraryState:
 def _measured(state: LibraryState, event: StepEvent) -> LibraryState:
     """The state with what a group measures, and with the replies of the analyst that could not be used counted."""
     if event.asked:
-        state = replace(
-            state,
-            unused_replies=0
-            if any(operation.op != "retire" and operation.kind == "lesson" for operation in event.operations)
-            else state.unused_replies + 1,
-        )
+        has_lesson = any(operation.op != "retire" and operation.kind == "lesson" for operation in event.operations)
+        state = replace(state, unused_replies=0 if has_lesson else state.unused_replies + 1)
     if event.trial is None or event.trial.difference is None:
         return state
     # An experience is not measured with the problems that it was learned from: it may know their answers.

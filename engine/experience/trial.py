@@ -241,7 +241,7 @@ class Trials:
             trial = replace(trial, prior_effect=round(belief(others, self.variance, narrow=True).effect, 6))
         return belief(trial, self.variance, narrow=one.kind == "case")
 
-    def is_used(self, one: Experience, *, beside_cases: bool) -> bool:
+    def is_used(self, one: Experience, beside_cases: bool) -> bool:
         """Whether an experience is used outside of learning.
 
         While learning, half of the cases and lessons of a problem stand in a prompt. Beside all cases a lesson is worth
@@ -294,10 +294,9 @@ class Trials:
 
     def least_promising(self, candidates: Iterable[Experience]) -> str | None:
         """The id of the experience that gives up its place in a full library; None if each may still help."""
-        measured = (one for one in candidates if self.of(one.id).differences >= MIN_DIFFERENCES_TO_REPLACE)
-        p_helps = {one.id: self.belief(one).p_helps for one in measured}
-        worst = min(p_helps, key=lambda name: p_helps[name], default=None)
-        return worst if worst is not None and p_helps[worst] < REPLACED_BELOW else None
+        measured = [one for one in candidates if self.of(one.id).differences >= MIN_DIFFERENCES_TO_REPLACE]
+        worst = min(measured, key=lambda one: self.belief(one).p_helps, default=None)
+        return worst.id if worst is not None and self.belief(worst).p_helps < REPLACED_BELOW else None
 
     def interval(self, experience_id: str) -> tuple[float, float, float] | None:
         """The estimated effect of an experience and its 95 % interval; None if it was never measured."""

@@ -290,7 +290,7 @@ class Trials:
 
     def cases_may_help(self) -> bool:
         """Whether cases stand in prompts while learning: until all of them together are refuted."""
-        return self.belief_in("case").p_helps >= RETIRED_BELOW or self.of_kind("case").differences < MIN_DIFFERENCES
+        return self.of_kind("case").differences < MIN_DIFFERENCES or self.belief_in("case").p_helps >= RETIRED_BELOW
 
     def least_promising(self, candidates: Iterable[Experience]) -> str | None:
         """The id of the experience that gives up its place in a full library; None if each may still help."""

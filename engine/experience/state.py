@@ -96,7 +96,7 @@ class LibraryState:
         One that was never measured counts as helpful, and so does a pinned one. See :meth:`Trials.is_used` for lessons
         beside cases.
         """
-        has_cases = self.choice is not None and self.choice.cases > 0
+        has_cases = bool(self.choice and self.choice.cases and self.of_kind("case"))
         return tuple(one for one in self.texts if one.status == "pinned" or self.trials.is_used(one, has_cases))
 
     def least_promising(self, kind: ExperienceKind = "lesson") -> str | None:

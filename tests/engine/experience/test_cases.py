@@ -1,6 +1,7 @@
 """Cases: solved problems in a library, and which of them stand in the prompt of a problem."""
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -230,6 +231,7 @@ def test_beside_cases_that_are_known_to_help_a_lesson_has_to_probably_help(worth
     solved = Experience(id="case", content="Q?", kind="case")
     state = LibraryState((*texts, pinned, solved), {}, 9, trials=trials, choice=ChoiceRecord(cases=cases))
     assert ids(state.tested) == used
+    assert ids(replace(state, texts=state.texts[:-1]).tested) == ["sure", "likely", "pinned"]  # it has no case left
     beliefs = [trials.belief(one) for one in texts]
     assert [one.helps for one in beliefs] == [True, True, False]
     assert 0.5 < beliefs[1].p_helps < 0.8 < beliefs[0].p_helps

@@ -116,6 +116,7 @@ def test_a_game_that_crashes_its_page_is_run_twice_and_the_next_one_runs(validat
     game = f"const held = []; new Phaser.Game({{ scene: {{ create() {{ {TEXT} }}, update() {{ {fills} }} }} }});"
     verdict = run(validator, game, frames=60)
     assert (verdict.outcome, verdict.runtime.outcome) == (Outcome.OK, RuntimeOutcome.OOM)
+    assert "crashed twice" in verdict.runtime.message
     assert run(validator, GAME).gates["runtime"].ok
 
 

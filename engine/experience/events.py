@@ -132,9 +132,15 @@ class EditEvent(Event):
 
 
 class ImportEvent(Event):
-    """The content of a library file that a person or another program has written."""
+    """Other experiences than those so far.
+
+    Args:
+        experiences: all of the library.
+        origin: the library's file, which a person or another program has written, or other problems, as cases.
+    """
 
     event: Literal["import"] = "import"
+    origin: str = left_out("the file")
     experiences: list[Experience]
 
 

@@ -23,14 +23,15 @@ from engine.experience.events import (
     GateEvent,
     ImportEvent,
     LibraryEvent,
+    Refusal,
     StepEvent,
 )
 from engine.experience.file import LibraryRenderer, as_library, parse_library
 from engine.experience.log import HistoryEntry, LibraryLog, StepResult
 from engine.experience.proposals import review_proposals
-from engine.experience.state import LibraryState, diff, kept_text, reduce, with_retirements
+from engine.experience.state import LibraryState, diff, kept_text, reduce, with_operations, with_retirements
 from engine.experience.text_checks import LeakCheck, leaks_short_answer
-from engine.records import Operation, Problem
+from engine.records import Evidence, Operation, Problem
 from engine.storage.append_log import replace_file
 
 OF_OTHERS = "X"
@@ -127,20 +128,25 @@ class ExperienceLibrary:
         with self._transaction():
             key = (step.run, step.step)
             if key not in self._log.results:
-                applied, refused = review_proposals(
-                    self.state,
-                    proposals,
-                    problem,
-                    leaks_answer,
-                    prefix=self._prefix,
-                    capacity=self.capacity,
-                    on_trial=on_trial,
-                )
+                applied, refused = self._reviewed(self.state, proposals, problem, leaks_answer, on_trial)
                 known = {"at": self._now(), "operations": applied, "refused": refused}
                 if keeps_problem and applied:
                     known["problem_text"] = kept_text(problem)
                 self._commit(with_retirements(self.state, step.model_copy(update=known)))
             return self._log.results[key]
+
+    def _reviewed(
+        self,
+        state: LibraryState,
+        proposals: Sequence[Operation],
+        problem: Problem,
+        leaks_answer: LeakCheck = leaks_short_answer,
+        on_trial: bool = False,
+    ) -> tuple[list[Operation], list[Refusal]]:
+        prefix, capacity = self._prefix, self.capacity
+        return review_proposals(
+            state, proposals, problem, leaks_answer, prefix=prefix, capacity=capacity, on_trial=on_trial
+        )
 
     def edit(self, operation: Operation) -> LibraryState:
         """Apply the operation of a person.
@@ -156,6 +162,21 @@ class ExperienceLibrary:
             if operation.id not in {text.id for text in self.state.texts}:
                 raise InputError(f"Cannot {operation.op} {operation.id}: The library holds no experience of this id")
             return self._commit(EditEvent(at=self._now(), operations=[operation])).after
+
+    def add_cases(self, cases: Sequence[tuple[Problem, Operation]]) -> None:
+        """Add solved problems as cases, as long as there is a place. One that has a case, or had one, is left out.
+
+        Args:
+            cases: problems, each with the addition of its case.
+        """
+        with self._transaction():
+            state, at = self.state, self._now()
+            for problem, case in cases:
+                if not state.has_case_of(problem):
+                    source = Evidence(problem_id=problem.id, problem_text=kept_text(problem))
+                    state = with_operations(state, self._reviewed(state, [case], problem)[0], at, source)
+            if state is not self.state:
+                self._commit(ImportEvent(at=at, origin="other problems", experiences=list(state.texts)))
 
     def record_gate(self, event: GateEvent) -> LibraryState:
         """Record the verdict of a gate.

@@ -9,11 +9,11 @@ from __future__ import annotations
 import functools
 import math
 import re
+import threading
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from engine.experience.incremental_value import IncrementalValue
 from engine.mathematics.parsing.notation import clean
 from engine.mathematics.quantities.numerals import find_numerals
 from engine.reading.model_text import has_special_token, without_control_characters
@@ -26,6 +26,7 @@ problem, its answer, and a short reply."""
 
 MAX_CATEGORY = 32
 _NEAR_DUPLICATE = 0.75
+_LIBRARIES = 8
 _SHARED_WORDS = 5
 _SHARED_IDEOGRAPHS = 8
 """Five English words are about eight Chinese characters (a Chinese word has 1.5 to 1.7 of them)."""
@@ -110,15 +111,15 @@ class _DuplicateIndex:
     """
 
     def __init__(self) -> None:
-        self._entries: list[tuple[Experience, frozenset[str]]] = []
+        self.texts: tuple[Experience, ...] = ()
         self._places: dict[str, list[int]] = {}
 
-    def add(self, one: Experience) -> None:
-        """Add a text."""
-        words = shingles(one.content)
-        for word in words:
-            self._places.setdefault(word, []).append(len(self._entries))
-        self._entries.append((one, words))
+    def grow(self, texts: tuple[Experience, ...]) -> None:
+        """Add those of the texts that come after the ones that are there."""
+        for place in range(len(self.texts), len(texts)):
+            for word in shingles(texts[place].content):
+                self._places.setdefault(word, []).append(place)
+        self.texts = texts
 
     def find(self, content: str) -> Experience | None:
         """The near-duplicate of a text that was added first."""
@@ -126,18 +127,30 @@ class _DuplicateIndex:
         found = sorted((self._places.get(word, []) for word in mine), key=len)
         few = found[: len(mine) - math.ceil(_NEAR_DUPLICATE * len(mine)) + 1]
         for place in sorted({place for places in few for place in places}):
-            other, words = self._entries[place]
+            words = shingles(self.texts[place].content)
             if len(mine & words) >= _NEAR_DUPLICATE * len(mine | words):
-                return other
+                return self.texts[place]
         return None
 
 
-_DUPLICATES = IncrementalValue(_DuplicateIndex, _DuplicateIndex.add)
+_INDICES: dict[int, _DuplicateIndex] = {}
+"""By the first experience of a library, to which further ones are added; a process has few libraries."""
+_GUARD = threading.Lock()
 
 
 def near_duplicate(content: str, experiences: Iterable[Experience]) -> Experience | None:
     """The first experience that says nearly the same as a text; see :class:`_DuplicateIndex`."""
-    return _DUPLICATES.apply(tuple(experiences), lambda index: index.find(content))
+    texts = tuple(experiences)
+    key = id(texts[0]) if texts else 0
+    with _GUARD:
+        index = _INDICES.pop(key, _DuplicateIndex())
+        if texts[: len(index.texts)] != index.texts:  # the same objects are not compared further
+            index = _DuplicateIndex()
+        index.grow(texts)
+        _INDICES[key] = index  # the newest comes last
+        if len(_INDICES) > _LIBRARIES:
+            del _INDICES[next(iter(_INDICES))]
+        return index.find(content)
 
 
 def count_words(text: str) -> int:

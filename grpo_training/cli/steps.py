@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import importlib
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
 from engine.errors import InputError
@@ -21,8 +22,13 @@ class StepSettings(Settings):
     positional: ClassVar[str] = ""
 
 
-def parse_step(words: Sequence[str], module: str, steps: Mapping[str, type[StepSettings]]) -> StepSettings | None:
-    """The settings of the step that the first word names; None after the help was printed.
+def run_step(words: Sequence[str], module: str, steps: Mapping[str, type[StepSettings]]) -> int:
+    """Run the step that the first word names, or print the help; the exit code.
+
+    Args:
+        words: the name of a step, and its flags.
+        module: of the command; its ``steps.py`` has the function of each step in ``FUNCTIONS``.
+        steps: the settings of each step.
 
     Raises:
         InputError: there is no such step, or a setting is not valid.
@@ -32,11 +38,13 @@ def parse_step(words: Sequence[str], module: str, steps: Mapping[str, type[StepS
         width = max(map(len, steps))
         for name, step in steps.items():
             print(fitted(f"  {name:{width}}  {step.__doc__}"))
-        return None
+        return 0
     name, *flags = words
     if name not in steps:
         raise InputError(f"Unknown step {name!r}", fix=f"Choose one of: {', '.join(steps)}.")
     step = steps[name]
     if step.positional and flags and not flags[0].startswith("-"):
         flags = [f"--{step.positional}", *flags]
-    return parse_settings(step, flags, f"{module} {name}")
+    settings = parse_settings(step, flags, f"{module} {name}")
+    run: Callable[[StepSettings], int] = importlib.import_module(f"{module}.steps").FUNCTIONS[name]
+    return run(settings)

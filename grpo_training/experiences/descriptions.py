@@ -40,7 +40,9 @@ def origin(entry: HistoryEntry) -> str:
         return f"{event.run} step {event.step}: {event.problem_id} μ={number(event.mean)} σ={number(event.std)}"
     if event.event == "begin":
         return f"{event.run} begins"
-    return {"edit": "a person", "import": "the file", "gate": "the gate"}[event.event]
+    if event.event == "import":
+        return event.origin
+    return {"edit": "a person", "gate": "the gate"}[event.event]
 
 
 def change_of(entry: HistoryEntry, experience_id: str) -> tuple[str, str] | None:

@@ -244,6 +244,10 @@ def _introduction(
 
 
 def _own(problems: Sequence[Problem], state: LibraryState) -> int:
-    ids = set[str]().union(*map(sources_of, state.texts))
-    texts = set[str]().union(*map(texts_of_sources, state.texts))
+    """How many of the problems were learned from. One that is a case, and was not asked before, has decided nothing."""
+    learned = [
+        one for one in state.texts if one.kind != "case" or any(proof.mean is not None for proof in one.evidence)
+    ]
+    ids = set[str]().union(*map(sources_of, learned))
+    texts = set[str]().union(*map(texts_of_sources, learned))
     return sum(problem.id in ids or kept_text(problem) in texts for problem in problems)

@@ -27,6 +27,7 @@ from grpo_training.improve.plan import Plan
 from grpo_training.improve.problems import read_plan
 from grpo_training.improve.settings import ImproveSettings
 from grpo_training.improve.take_home import Home, Results
+from grpo_training.learning.cases import add_other_cases
 from grpo_training.learning.critic import prepared_critic
 from grpo_training.learning.generator import prepared_generator
 from grpo_training.learning.learner import Learner
@@ -146,6 +147,8 @@ def _improve(settings: ImproveSettings, run: RunFolder, plan: Plan, stream: Text
         _allow(budget, settings, 1.0)
         if nothing_to_test:  # the results of before are set aside already
             stopped = _learn(settings.model_copy(update={"fresh": False}), plan, endpoints, budget, stream)
+        for library in _libraries(settings):
+            add_other_cases(library, [*plan.learned_from, *(plan.tested if settings.test is None else ())])
         home = Home(settings, run, plan, _model(settings))
         results = _tested(home, endpoints, budget, stopped, stream)
         if not endpoints.cache_info().currsize:

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from engine.abilities import images_of
 from engine.api_manager import ANALYST_ROLE, ApiManager
 from engine.errors import InputError
 from engine.experience.events import BeginEvent, GroupTrial, Miss, Refusal, StepEvent
@@ -19,12 +18,13 @@ from engine.experience.state import LibraryState
 from engine.experience.text_checks import LeakCheck, check_text, holds_answer
 from engine.experience.trial import MAX_UNMEASURED
 from engine.llm.client import LLMClient
-from engine.reading.model_text import as_one_line, without_control_characters
+from engine.reading.model_text import as_one_line
 from engine.records import ExperienceKind, Fault, Operation, Outcome, Problem
 from engine.task import Task
 from engine.tasks.registry import task_named
-from grpo_training.agents.analyst import Attempt, ExperienceAnalyst, Instruction, Proposal
+from grpo_training.agents.analyst import ExperienceAnalyst, Instruction, Proposal
 from grpo_training.cli.terminal_text import counted
+from grpo_training.learning.cases import case_of, category_of
 from grpo_training.learning.scored_groups import ScoredGroup, Step
 from grpo_training.learning.settings import ExtractionSettings
 
@@ -32,11 +32,6 @@ _INSTRUCTION_EVERY, _FEWEST_MISSES, _MOST_MISSES = 16, 4, 8
 """For every sixteenth problem the analyst is asked for an instruction too, with the last wrong answers."""
 _MISS_CHARACTERS, _LONGEST_ANSWER = 300, 100
 _SHOWN_CASE = 120
-_PROBLEM_HEAD, _PROBLEM_TAIL = 300, 200
-"""Characters of the beginning and of the end of a problem."""
-_ANSWER = 200
-_REPLY = 600
-"""Characters of a reply that shows how the answer is found: about 150 tokens."""
 _PATIENCE, _ASKED_EVERY = 10, 4
 """After so many replies in a row without anything to use, the analyst is asked for every fourth problem only."""
 
@@ -254,8 +249,8 @@ class ExperienceExtractor:
         is_full = len(state.of_kind("case")) >= MAX_CASES and state.least_promising("case") is None
         if is_full or state.has_case_of(step.problem):
             return []
-        content = case_of(step.problem, group.attempts)
-        return [] if content is None else [_addition(content, step, "case")]
+        added = case_of(step.problem, group.attempts)
+        return [] if added is None else [added]
 
     def _trial(self, step: Step, group: ScoredGroup) -> GroupTrial | None:
         """What a group measures, with how much its problem is of the kind of each experience."""
@@ -274,44 +269,8 @@ class ExperienceExtractor:
         return StepResult(step.problem.id, step.epoch, self.library.state, (), ())
 
 
-def case_of(problem: Problem, attempts: Sequence[Attempt]) -> str | None:
-    """The text of a case.
-
-    Args:
-        problem: the solved problem.
-        attempts: at it; the shortest right one is shown where an answer needs work.
-
-    Returns:
-        None where the answer alone shows nothing, and no right attempt is short enough; or the problem has an image,
-        which no case shows.
-    """
-    task = task_named(problem.task)
-    if images_of(task, problem):
-        return None
-    question, teaching = as_one_line(_shortened(problem.text)), task.teaching(problem)
-    answer = teaching.answer
-    if not teaching.is_choice:
-        right = [attempt.text.strip() for attempt in attempts if attempt.is_correct]
-        shown = min(right, key=len, default="")
-        if 0 < len(shown) <= _REPLY:
-            return f"{question}\n{without_control_characters(shown)}"
-    if answer is None or len(answer) > _ANSWER:
-        return None
-    return f'When a problem is like "{question}", the answer is {as_one_line(answer)}.'
-
-
-def _shortened(text: str) -> str:
-    if len(text) <= _PROBLEM_HEAD + _PROBLEM_TAIL:
-        return text
-    return f"{text[:_PROBLEM_HEAD]} [...] {text[-_PROBLEM_TAIL:]}"
-
-
 def _addition(content: str, step: Step, kind: ExperienceKind = "lesson") -> Operation:
-    teaching, given = task_named(step.problem.task).teaching(step.problem), step.problem.meta.get("category")
-    category = teaching.category or given
-    if teaching.steps:  # a case has a right answer, which the last prompt asks for
-        category = [*teaching.steps][-1] if kind == "case" else _step_in_turn(step)
-    category = category if isinstance(category, str) else step.problem.task
+    category = _step_in_turn(step) or category_of(step.problem)
     return Operation(op="add", content=content, kind=kind, category=category)
 
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from grpo_training.cli.entry import run_command
-from grpo_training.cli.steps import parse_step
+from grpo_training.cli.steps import run_step
 from grpo_training.phaser.settings import SCORE, STEPS, step_name
 from grpo_training.score_rollouts import __main__ as score_rollouts
 
@@ -18,12 +18,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         words[0] = name
     if words and words[0] == SCORE:
         return score_rollouts.main(words[1:])
-    parsed = parse_step(words, "grpo_training.phaser", STEPS)
-    if parsed is None:
-        return 0
-    from grpo_training.phaser.steps import run_step
-
-    return run_step(parsed)
+    return run_step(words, "grpo_training.phaser", STEPS)
 
 
 if __name__ == "__main__":

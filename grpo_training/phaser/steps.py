@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,32 +13,14 @@ from engine.tasks.phaser.problems import read_prompt
 from engine.tasks.phaser.seeds.prompt_seeds import make_prompt_seeds, seeds_report
 from engine.tasks.phaser.seeds.sets import build_sets, overlap, sets_summary
 from engine.tasks.phaser.validation.node_setup import build_api_index
-from grpo_training.cli.steps import StepSettings
 from grpo_training.phaser.files import read_rows, sha256, write_rows, write_text
 from grpo_training.phaser.settings import (
     IndexSettings,
     MockSettings,
     PromptSeedSettings,
     SetsSettings,
-    ValidateSettings,
 )
 from grpo_training.phaser.validation import validate
-
-
-def run_step(settings: StepSettings) -> int:
-    """Run the step that the settings belong to; the exit code."""
-    match settings:
-        case IndexSettings():
-            return make_index(settings)
-        case ValidateSettings():
-            return validate(settings)
-        case PromptSeedSettings():
-            return make_seeds(settings)
-        case SetsSettings():
-            return make_sets(settings)
-        case MockSettings():
-            return make_mock_rollouts(settings)
-    raise AssertionError(type(settings))
 
 
 def make_index(settings: IndexSettings) -> int:
@@ -110,3 +93,12 @@ def make_mock_rollouts(settings: MockSettings) -> int:
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:
     write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+
+
+FUNCTIONS: Mapping[str, Callable[..., int]] = {
+    "api-index": make_index,
+    "prompt-seeds": make_seeds,
+    "build-sets": make_sets,
+    "mock-rollouts": make_mock_rollouts,
+    "validate": validate,
+}

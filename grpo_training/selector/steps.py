@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from grpo_training.cli.steps import StepSettings
 from grpo_training.selector.asking.infer import infer
 from grpo_training.selector.asking.rewards import measure_rewards
 from grpo_training.selector.data.beams import make_beams
 from grpo_training.selector.data.embed import embed_dataset
 from grpo_training.selector.predict import predict
-from grpo_training.selector.settings import STEPS
 from grpo_training.selector.training.run import post_train, train_sft
 
-_FUNCTIONS: Mapping[str, Callable[..., int]] = {
+FUNCTIONS: Mapping[str, Callable[..., int]] = {
     "embed": embed_dataset,
     "beams": make_beams,
     "rewards": measure_rewards,
@@ -22,9 +20,3 @@ _FUNCTIONS: Mapping[str, Callable[..., int]] = {
     "predict": predict,
     "infer": infer,
 }
-
-
-def run_step(settings: StepSettings) -> int:
-    """Run the step that the settings belong to; the exit code."""
-    name = next(name for name, step in STEPS.items() if step is type(settings))
-    return _FUNCTIONS[name](settings)

@@ -6,18 +6,13 @@ import sys
 from collections.abc import Sequence
 
 from grpo_training.cli.entry import run_command
-from grpo_training.cli.steps import parse_step
+from grpo_training.cli.steps import run_step
 from grpo_training.traffic.settings import STEPS
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one step. Returns the exit code."""
-    parsed = parse_step(sys.argv[1:] if argv is None else argv, "grpo_training.traffic", STEPS)
-    if parsed is None:
-        return 0
-    from grpo_training.traffic.steps import run_step
-
-    return run_step(parsed)
+    return run_step(sys.argv[1:] if argv is None else argv, "grpo_training.traffic", STEPS)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from concurrent.futures import as_completed
 from pathlib import Path
 
@@ -10,21 +11,8 @@ from engine.tasks.traffic.scenarios import find_config
 from engine.tasks.traffic.simulation.generation import Generated, GenerationSettings, generate_scenario
 from engine.tasks.traffic.simulation.process import SimulationThreads, require_sumo
 from grpo_training.cli.bar import progress_bar
-from grpo_training.cli.steps import StepSettings
 from grpo_training.cli.terminal_text import say
 from grpo_training.traffic.settings import Chosen, EvaluateSettings, GenerateSettings
-
-
-def run_step(settings: StepSettings) -> int:
-    """Run the step that the settings belong to; the exit code."""
-    match settings:
-        case GenerateSettings():
-            return generate(settings)
-        case EvaluateSettings():
-            from grpo_training.traffic.evaluation import evaluate  # statistics, endpoints: only this step
-
-            return evaluate(settings, chosen_folders(settings))
-    raise AssertionError(type(settings))
 
 
 def generate(settings: GenerateSettings) -> int:
@@ -92,3 +80,12 @@ def chosen_folders(settings: Chosen) -> list[Path]:
     for folder in folders:
         find_config(folder)
     return folders
+
+
+def _evaluate(settings: EvaluateSettings) -> int:
+    from grpo_training.traffic.evaluation import evaluate  # statistics, endpoints: only this step
+
+    return evaluate(settings, chosen_folders(settings))
+
+
+FUNCTIONS: Mapping[str, Callable[..., int]] = {"generate": generate, "evaluate": _evaluate}

@@ -1,6 +1,8 @@
 """Cases: solved problems in a library, and which of them stand in the prompt of a problem."""
 
+import csv
 import json
+import random
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -16,6 +18,8 @@ from engine.experience.state import EMPTY, LibraryState, reduce
 from engine.experience.text_checks import MAX_CHARACTERS, leaks_short_answer
 from engine.experience.trial import Trial, Trials
 from engine.records import Evidence, Experience, Problem
+from grpo_training.experiences.descriptions import change_of, origin
+from tests.conftest import shared_file
 from tests.support.library import CONTENTS, add, commit, entries, mark, outcome, step_of
 
 NEW = Problem(id="new", text="Two pumps fill a pool in 7 hours. How long does one take?", answer="14")
@@ -103,6 +107,60 @@ def test_after_learning_a_prompt_has_as_many_cases_as_while_learning():
 def test_a_case_that_a_person_wrote_is_found_by_its_words():
     written = Experience(id="G1-008", content="Two pumps of 7 hours each?\nAnswer: 3.5", kind="case")
     assert ids(SimilarCases(1).choose(NEW, [CASES[3], written])) == ["G1-008"]
+
+
+def test_another_form_of_a_word_is_like_it():
+    """No whole word of the question but "the" is in a case; only the first case has words of the same stem."""
+    paid, lost = case(8, "Paying with a card is declined."), case(9, "Letters are lost on the way.")
+    asked = Problem(id="new", text="Have the payments by my cards declines?", answer="1")
+    assert ids(SimilarCases(1).choose(asked, [paid, lost])) == ids(SimilarCases(1).choose(asked, [lost, paid]))
+    assert ids(SimilarCases(1).choose(asked, [lost, paid])) == ["G1-008"]
+
+
+def test_of_public_questions_most_have_a_case_of_the_right_label_among_the_four_nearest():
+    """Banking77: three cases for each of 77 labels, 400 other questions. By whole words it is 67 %."""
+
+    def rows(name):
+        return list(csv.DictReader(shared_file(f"datasets/banking77/{name}.csv").open(encoding="utf-8")))
+
+    rng, by_label = random.Random(0), {}
+    for row in rows("train"):
+        by_label.setdefault(row["category"], []).append(row["text"])
+    cases = [case(0, text, category=label) for label, texts in by_label.items() for text in rng.sample(texts, 3)]
+    chosen, asked = SimilarCases(4), rng.sample(rows("test"), 400)
+    found = [chosen.choose(Problem(id="new", text=row["text"], answer=""), cases) for row in asked]
+    hits = [row["category"] in {one.category for one in near} for row, near in zip(asked, found, strict=True)]
+    assert sum(hits) / len(hits) > 0.72
+
+
+def test_problems_that_no_group_was_asked_about_become_cases_at_once(path):
+    library = ExperienceLibrary(path)
+    asked, twin, unasked = (Problem(id=f"p{n}", text=f"How many {n}?", answer="3") for n in (1, 1, 2))
+    commit(library, step_of("r", 0, asked, 0, (), 3, 1, keeps_problem=True), [add("How many 1? 3", kind="case")])
+    made = [(one, add(f"{one.text} {one.answer}", kind="case", category="Some label")) for one in (twin, unasked)]
+    hidden = (NEW, add("How\x1b[2J many?", kind="case"))
+    library.add_cases([*made, hidden])
+    state = library.state
+    assert [(one.id, one.source_problem, one.category) for one in state.of_kind("case")][1:] == [
+        ("G1-002", "p2", "some_label")
+    ]
+    assert ids(SimilarCases(4).choose(unasked, state.texts)) == ["G1-001"]
+    written = path.read_bytes(), library.log_path.read_bytes()
+    library.add_cases([*made, hidden])  # again
+    assert (path.read_bytes(), library.log_path.read_bytes()) == written
+    assert ExperienceLibrary(path).state == state
+    assert [origin(entry) for entry in library.history()][-1] == "other problems"
+    assert change_of(library.history()[-1], "G1-002") == ("import", "How many 2? 3")
+    commit(library, step_of("r", 1, NEW, 0, (), 3, 1), [add("Think first.")])
+    assert [one.id for one in library.state.texts] == ["G1-001", "G1-002", "G1-003"]
+    mark(library, "forbid", "G1-002")
+    library.add_cases(made)
+    assert [one.id for one in library.state.texts] == ["G1-001", "G1-003"]
+    many = [Problem(id=f"q{n}", text=f"Which {n}?", answer="3") for n in range(2 * MAX_CASES)]
+    library.add_cases([(one, add(f"{one.text} 3", kind="case")) for one in many])
+    assert len(library.state.of_kind("case")) == MAX_CASES
+    assert library.state.has_case_of(many[MAX_CASES - 2])
+    assert not library.state.has_case_of(many[MAX_CASES - 1])
 
 
 def reviewed(state, *proposals, capacity=64, on_trial=True):

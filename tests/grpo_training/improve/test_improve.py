@@ -149,6 +149,48 @@ def test_from_100_problems_on_nothing_is_learned_from_those_of_the_test(folder, 
     assert len(asked - learned_from) >= gate["problems"]
 
 
+class HelpedByCases(PlantedServer):
+    """Always right where a case is in the prompt."""
+
+    def reply(self, body, index):
+        question = body["messages"][-1]["content"].rpartition("In case ")[2]
+        if "Solved problems that are like this one:" not in str(body["messages"]):
+            return super().reply(body, index)
+        return f"As before.\n{self._kind.right(int(question.partition(' ')[0]))}"
+
+
+def cases_of(folder):
+    library = json.loads((folder / "runs/mails-m/experiences/generator_1_experiences.json").read_text())
+    return {one["source_problem"]: one["content"] for one in library if one.get("kind") == "case"}
+
+
+def test_before_the_test_all_problems_become_cases_and_each_is_asked_without_its_own(folder):
+    server = HelpedByCases("label", 0.3)
+    write(folder / "mails.jsonl", server.rows(range(120)))
+    bodies = start(folder, server, "--epochs", 1, "--samples", 2)
+    groups = (folder / "runs/mails-m/cache/generator_1_rollouts.jsonl").read_text().splitlines()
+    learned_from = {json.loads(line)["problem_id"] for line in groups}
+    cases, result = cases_of(folder), result_of(folder)
+    assert cases.keys() == {f"case-{n}" for n in range(120)}
+    assert (result["verdict"], result["gate"]["own"]) == ("adopted", 0)
+    assert "held-out problems" in result["sentence"]
+    of_test = [case for name, case in cases.items() if name not in learned_from]
+    prompts = [body["messages"][-1]["content"] for body in bodies if body["model"] == "m"]
+    assert sum(any(case in prompt for case in of_test) for prompt in prompts) > result["gate"]["problems"] / 2
+    for prompt in prompts:
+        assert cases[f"case-{prompt.rpartition('case ')[2].split()[0]}"] not in prompt
+    assert start(folder, server, "--epochs", 1, "--samples", 2) == []
+    assert result_of(folder) == result
+
+
+def test_problems_of_a_test_of_its_own_become_no_cases(folder):
+    server = HelpedByCases("label", 0.3)
+    write(folder / "mails.jsonl", server.rows(range(60)))
+    write(folder / "test.jsonl", server.rows(range(100, 112)))
+    start(folder, server, "--epochs", 2, "--samples", 2, "--test", folder / "test.jsonl")
+    assert cases_of(folder).keys() == {f"case-{n}" for n in range(60)}
+
+
 def test_of_many_problems_some_are_learned_from_and_others_tested(folder, capsys):
     server = PlantedServer("label", 0.6)
     write(folder / "mails.jsonl", server.rows(range(2000)))
@@ -352,16 +394,6 @@ def test_a_test_that_stopped_early_goes_on_with_ask_all(folder, capsys):
     assert whole["high"] - whole["low"] < early["high"] - early["low"]
     assert start(folder, server, "--epochs", 3) == []
     assert result_of(folder)["gate"] == whole
-
-
-class HelpedByCases(PlantedServer):
-    """Always right where a case is in the prompt."""
-
-    def reply(self, body, index):
-        question = body["messages"][-1]["content"].rpartition("In case ")[2]
-        if "Solved problems that are like this one:" not in str(body["messages"]):
-            return super().reply(body, index)
-        return f"As before.\n{self._kind.right(int(question.partition(' ')[0]))}"
 
 
 @pytest.mark.parametrize("cases", [0, 4])

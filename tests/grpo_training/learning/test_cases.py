@@ -12,7 +12,7 @@ from grpo_training import critic
 from grpo_training.agents.analyst import Attempt
 from grpo_training.evaluate import __main__ as evaluate
 from grpo_training.gate import __main__ as gate
-from grpo_training.learning.analysis import case_of
+from grpo_training.learning.cases import case_of
 from tests.grpo_training.learning.test_trials import World, adds, planted, prompt, scaffold
 from tests.support.fault_server import chat_app, serve_in_thread
 from tests.support.library import mark
@@ -27,26 +27,26 @@ def attempt(text, is_correct=True):
 def test_a_case_shows_the_shortest_right_reply_where_an_answer_needs_work():
     problem = Problem(id="p", text="How many\napples?", answer="12")
     attempts = [attempt("  a long way\nto 12  "), attempt("no", False), attempt("3 * 4\n= 12\x1b[2J")]
-    assert case_of(problem, attempts) == "How many apples?\n3 * 4\n= 12[2J"
+    assert case_of(problem, attempts).content == "How many apples?\n3 * 4\n= 12[2J"
     too_long = [attempt("x" * 601), attempt("short", False)]
     for others in (too_long, []):
-        assert case_of(problem, others) == 'When a problem is like "How many apples?", the answer is 12.'
+        assert case_of(problem, others).content == 'When a problem is like "How many apples?", the answer is 12.'
 
 
 def test_a_label_is_shown_without_a_reply_and_a_program_only_by_one():
     truth = json.dumps({"kind": "label", "truth": "billing"})
     mail = Problem(id="p", text="My bill?", answer=truth, task="answers", meta={"labels": ["billing", "shipping"]})
-    assert case_of(mail, [attempt("It is.\nAnswer: billing")]).endswith("the answer is billing.")
+    assert case_of(mail, [attempt("It is.\nAnswer: billing")]).content.endswith("the answer is billing.")
     program = task_named("code").example.problem
     assert case_of(program, [attempt("x" * 700)]) is None
-    assert case_of(program, [attempt("def f(): pass")]).endswith("\ndef f(): pass")
+    assert case_of(program, [attempt("def f(): pass")]).content.endswith("\ndef f(): pass")
 
 
 def test_long_problems_are_shortened_and_long_answers_make_no_case():
     problem = Problem(id="p", text="a" * 400 + "b" * 400, answer="12")
     question = "a" * 300 + " [...] " + "b" * 200
-    assert case_of(problem, []) == f'When a problem is like "{question}", the answer is 12.'
-    longest = case_of(problem, [attempt("x" * 600)])
+    assert case_of(problem, []).content == f'When a problem is like "{question}", the answer is 12.'
+    longest = case_of(problem, [attempt("x" * 600)]).content
     assert longest == f"{question}\n{'x' * 600}"
     assert check_text(longest, kind="case") is None
     assert case_of(problem.model_copy(update={"answer": "y" * 201}), []) is None

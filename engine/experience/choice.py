@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.experience.events import PROMPT_BUDGET, ChoiceRecord
-from engine.experience.similarity import LIKE_IT, CaseMatcher, ExperienceMatcher, ProblemKinds
+from engine.experience.similarity import LIKE_IT, ExperienceMatcher, ProblemKinds, SimilarCases
 from engine.experience.state import LibraryState, comes_from
 from engine.records import Experience, Problem
 
@@ -55,33 +55,6 @@ class BySimilarity:
         if comes_from(one, problem):
             return False
         return self.kinds is None or self.kinds.likeness_of(problem.text, one) > 0
-
-
-@dataclass
-class SimilarCases:
-    """Chooses the cases of the problems that are the most similar to a problem; the most similar one stands last.
-
-    A case of the problem itself, which has its answer, is never chosen.
-
-    Args:
-        count: the largest number.
-        kinds: the problems of the run, on trial: leave out cases of another kind, which would be measured where they
-            have no effect.
-    """
-
-    count: int
-    kinds: ProblemKinds | None = None
-    _matcher: CaseMatcher | None = None
-    """Of the cases at the last choice."""
-
-    def choose(self, problem: Problem, experiences: Sequence[Experience]) -> list[Experience]:
-        """The cases of a prompt, among the experiences of a library."""
-        cases = [experience for experience in experiences if experience.kind == "case"]
-        matcher, kinds = self._matcher, self.kinds
-        if matcher is None or matcher.cases != cases:
-            self._matcher = matcher = CaseMatcher(cases)
-        nearest = matcher.most_similar(problem, self.count)
-        return [case for case in nearest[::-1] if kinds is None or kinds.likeness_of(problem.text, case) > 0]
 
 
 def instructions_for(problem: Problem, experiences: Sequence[Experience]) -> list[Experience]:

@@ -23,7 +23,6 @@ from engine.experience.events import (
     GateEvent,
     ImportEvent,
     LibraryEvent,
-    Refusal,
     StepEvent,
 )
 from engine.experience.file import LibraryRenderer, as_library, parse_library
@@ -128,25 +127,20 @@ class ExperienceLibrary:
         with self._transaction():
             key = (step.run, step.step)
             if key not in self._log.results:
-                applied, refused = self._reviewed(self.state, proposals, problem, leaks_answer, on_trial)
+                applied, refused = review_proposals(
+                    self.state,
+                    proposals,
+                    problem,
+                    leaks_answer,
+                    prefix=self._prefix,
+                    capacity=self.capacity,
+                    on_trial=on_trial,
+                )
                 known = {"at": self._now(), "operations": applied, "refused": refused}
                 if keeps_problem and applied:
                     known["problem_text"] = kept_text(problem)
                 self._commit(with_retirements(self.state, step.model_copy(update=known)))
             return self._log.results[key]
-
-    def _reviewed(
-        self,
-        state: LibraryState,
-        proposals: Sequence[Operation],
-        problem: Problem,
-        leaks_answer: LeakCheck = leaks_short_answer,
-        on_trial: bool = False,
-    ) -> tuple[list[Operation], list[Refusal]]:
-        prefix, capacity = self._prefix, self.capacity
-        return review_proposals(
-            state, proposals, problem, leaks_answer, prefix=prefix, capacity=capacity, on_trial=on_trial
-        )
 
     def edit(self, operation: Operation) -> LibraryState:
         """Apply the operation of a person.
@@ -170,11 +164,14 @@ class ExperienceLibrary:
             cases: problems, each with the addition of its case.
         """
         with self._transaction():
-            state, at = self.state, self._now()
+            state, at, prefix = self.state, self._now(), self._prefix
             for problem, case in cases:
                 if not state.has_case_of(problem):
+                    applied, _ = review_proposals(
+                        state, [case], problem, leaks_short_answer, prefix=prefix, capacity=0, on_trial=False
+                    )
                     source = Evidence(problem_id=problem.id, problem_text=kept_text(problem))
-                    state = with_operations(state, self._reviewed(state, [case], problem)[0], at, source)
+                    state = with_operations(state, applied, at, source)
             if state is not self.state:
                 self._commit(ImportEvent(at=at, origin="other problems", experiences=list(state.texts)))
 

@@ -93,33 +93,41 @@ class ExperienceMatcher:
         return [one for _, one in sorted(kept, key=lambda scored: -scored[0])[:count]]
 
 
-class CaseMatcher:
-    """Finds the cases of the problems that are the most similar to a problem.
+class SimilarCases:
+    """Chooses the cases of the problems that are the most similar to a problem; the most similar one stands last.
 
     A case is found by its problem; one that a person wrote, by its own text. Compared are the parts of words, as "paid"
     and "payment" are like "pay": of 77 kinds of questions with three cases each (Banking77), one of the four most
     similar cases is of the right kind for 77 % of new questions, and for 67 % by whole words.
 
     Args:
-        cases: of a library.
+        count: the largest number.
     """
 
-    def __init__(self, cases: Sequence[Experience]) -> None:
-        self.cases = cases
-        self._parts = [(case, _parts(" ".join(sorted(texts_of_sources(case))) or case.content)) for case in cases]
-        self._texts = _Texts([parts for _, parts in self._parts])
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._last: tuple[list[Experience], list[frozenset[str]], _Texts] | None = None
 
-    def most_similar(self, problem: Problem, count: int) -> list[Experience]:
-        """The most similar cases, the most similar first; equal ones in their order.
+    def choose(self, problem: Problem, experiences: Sequence[Experience]) -> list[Experience]:
+        """The cases of a prompt, among the experiences of a library. May be called from several threads.
 
-        Those less than half as similar as the most similar one are left out, and so is a case of the problem itself.
+        Those less than half as similar as the most similar one are left out, and so is a case of the problem itself,
+        which has its answer.
         """
-        cosines = self._texts.cosines(_parts(problem.text))
+        cases = [experience for experience in experiences if experience.kind == "case"]
+        last = self._last
+        if last is None or last[0] != cases:
+            parts = [_parts(" ".join(sorted(texts_of_sources(one))) or one.content) for one in cases]
+            self._last = last = cases, parts, _Texts(parts)
+        _, parts, texts = last
+        cosines = texts.cosines(_parts(problem.text))
         similar = [
-            (cosines[parts], case) for case, parts in self._parts if parts in cosines and not comes_from(case, problem)
+            (cosines[of_case], case)
+            for of_case, case in zip(parts, cases, strict=True)
+            if of_case in cosines and not comes_from(case, problem)
         ]
-        best = sorted(similar, key=lambda scored: -scored[0])[:count]
-        return [case for cosine, case in best if cosine >= LIKE_IT * best[0][0]]
+        best = sorted(similar, key=lambda scored: -scored[0])[: self._count]
+        return [case for cosine, case in best[::-1] if cosine >= LIKE_IT * best[0][0]]
 
 
 class ProblemKinds:

@@ -3,6 +3,9 @@
 A group is answered with two prompts, A and B. Each experience that matches the problem stands in exactly one of them,
 by lot. The difference of the two halves is evidence for every experience of the group at once: the others stand on
 either side by chance, so that their effects cancel in the mean.
+
+Cases are one experience in this: those of a problem stand in a prompt together, and what is measured is the effect of
+one more of them. Solved problems differ little in what they are worth, while a lesson may be wrong.
 """
 
 import functools
@@ -45,8 +48,7 @@ _PRIOR = tuple(
 )
 """0.15 spread evenly over harms, 0.35 at no effect, 0.50 spread evenly over effects of more than 0.05."""
 _NARROW_PRIOR = tuple(math.exp(-(((one - 0.05) / 0.05) ** 2) / 2) for one in _EFFECTS)
-"""The prior of a case, and of the mean effect of all experiences of a kind: normal, with mean and standard deviation
-0.05. Solved problems differ little in what they are worth, while a lesson may be wrong."""
+"""The prior of the mean effect of all experiences of a kind: normal, with mean and standard deviation 0.05."""
 _PRIOR_VARIANCE, _PRIOR_WEIGHT = 0.25, 20
 
 
@@ -64,13 +66,24 @@ def half_of(seed: int, role: str, epoch: int, problem_id: str, experience_id: st
 
 
 def drawn_halves(
-    seed: int, role: str, epoch: int, problem_id: str, experiences: Iterable[Experience]
+    seed: int, role: str, epoch: int, problem_id: str, experiences: Iterable[Experience], *, knows_cases: bool = False
 ) -> dict[str, Half]:
-    """The prompt of each experience that is on trial; pinned ones are not: they stand in both prompts."""
+    """The prompt of each experience that is on trial. The others stand in both prompts.
+
+    These are pinned ones and, for three of four problems, cases that are known to help: lessons are measured beside
+    them, as they are used.
+
+    Args:
+        seed, role, epoch, problem_id: as for :func:`half_of`.
+        experiences: that match the problem.
+        knows_cases: whether cases are known to help.
+    """
+    half = functools.partial(half_of, seed, role, epoch, problem_id)
+    has_cases_in_both = knows_cases and "A" in (half("first of two"), half("second of two"))
     return {
-        experience.id: half_of(seed, role, epoch, problem_id, experience.id)
-        for experience in experiences
-        if experience.status != "pinned"
+        one.id: half("cases" if one.kind == "case" else one.id)
+        for one in experiences
+        if one.status != "pinned" and not (one.kind == "case" and has_cases_in_both)
     }
 
 
@@ -173,7 +186,7 @@ def belief(trial: Trial, variance: float, *, narrow: bool = False) -> Belief:
     Args:
         trial: its differences.
         variance: of one difference, from :func:`pooled_variance`.
-        narrow: the trial is that of a case, or of all experiences of a kind together.
+        narrow: the trial is that of all experiences of a kind together.
     """
     prior = _NARROW_PRIOR if narrow else _PRIOR
     if trial.prior_effect is not None:
@@ -199,6 +212,10 @@ def _tilted(prior: tuple[float, ...], effect: float) -> tuple[float, ...]:
         weights = tuple(weight * math.exp(slope * (one - effect)) for one, weight in zip(_EFFECTS, prior, strict=True))
         low, high = (slope, high) if _mean_effect(weights) < effect else (low, slope)
     return weights
+
+
+def _begun(known: Belief) -> Trial:
+    return Trial(prior_effect=round(known.effect, 6))
 
 
 def trial_of(figures: TrialFigures) -> Trial:
@@ -235,24 +252,29 @@ class Trials:
         return self.by_id.get(experience_id, Trial())
 
     def belief(self, one: Experience) -> Belief:
-        """What is known of an experience. It begins with what others of its kind were worth where it did not stand."""
+        """What is known of an experience: of a case what all of them are worth, and of a lesson its own differences.
+
+        A lesson begins with what others were worth where it did not stand.
+        """
+        if one.kind == "case":
+            return self.belief_in("case")
         trial, others = self.of(one.id), self.of_kind(one.kind).without(self.beside.get(one.id, Trial()))
         if others.differences:
             trial = replace(trial, prior_effect=round(belief(others, self.variance, narrow=True).effect, 6))
-        return belief(trial, self.variance, narrow=one.kind == "case")
+        return belief(trial, self.variance)
 
     def is_used(self, one: Experience, beside_cases: bool) -> bool:
         """Whether an experience is used outside of learning.
 
-        While learning, half of the cases and lessons of a problem stand in a prompt. Beside all cases a lesson is worth
-        less than it was there. So beside cases that are known to help, only lessons that probably help are used.
+        Beside cases a lesson is worth less than it is without them, and a prompt has all lessons of a problem, not the
+        half that it has while learning. So beside cases that are known to help, only lessons that probably help are.
 
         Args:
             one: the experience.
             beside_cases: prompts have cases.
         """
         found = self.belief(one)
-        needs_more = one.kind == "lesson" and beside_cases and self.belief_in("case").p_helps >= _KNOWN
+        needs_more = one.kind == "lesson" and beside_cases and self.knows_cases
         return found.helps and (not needs_more or found.p_helps >= PROBABLE)
 
     def belief_in(self, kind: ExperienceKind) -> Belief:
@@ -292,6 +314,12 @@ class Trials:
         """Whether cases stand in prompts while learning: until all of them together are refuted."""
         return self.of_kind("case").differences < MIN_DIFFERENCES or self.belief_in("case").p_helps >= RETIRED_BELOW
 
+    @property
+    def knows_cases(self) -> bool:
+        """Whether cases are known to help this model."""
+        is_measured = self.of_kind("case").differences >= MIN_DIFFERENCES
+        return is_measured and self.belief_in("case").p_helps >= _KNOWN
+
     def least_promising(self, candidates: Iterable[Experience]) -> str | None:
         """The id of the experience that gives up its place in a full library; None if each may still help."""
         measured = [one for one in candidates if self.of(one.id).differences >= MIN_DIFFERENCES_TO_REPLACE]
@@ -326,6 +354,7 @@ class Trials:
         measured = {
             one: self.of(one).with_difference(difference if half == "A" else -difference, likeness.get(one, 1.0))
             for one, half in halves.items()
+            if kinds.get(one) != "case"
         }
         more: dict[ExperienceKind, float] = {}  # than in B, each times its likeness
         for one, kind in kinds.items():
@@ -336,16 +365,17 @@ class Trials:
         beside = {
             one: self.beside.get(one, Trial()).with_difference(difference, more[kind])
             for one, kind in kinds.items()
-            if more[kind]
+            if kind == "lesson" and more[kind]
         }
-        by_id, groups = {**self.by_id, **measured}, self.groups + 1
+        by_id, together = {**self.by_id, **measured}, {**self.together, **together}
+        every, groups = [*by_id.values(), together.get("case", Trial())], self.groups + 1
         return replace(
             self,
             by_id=by_id,
             groups=groups,
-            together={**self.together, **together},
+            together=together,
             beside={**self.beside, **beside},
-            variance=pooled_variance(by_id.values()) if groups % UPDATED_EVERY == 0 else self.variance,
+            variance=pooled_variance(every) if groups % UPDATED_EVERY == 0 else self.variance,
         )
 
     def of_run(self, experiences: Iterable[Experience], model: str, task_file: str = "") -> "Trials":
@@ -360,8 +390,9 @@ class Trials:
         if not is_other:
             return trials
         measured = (one for one in experiences if one.id in self.by_id)
-        by_id = {one.id: Trial(prior_effect=round(self.belief(one).effect, 6)) for one in measured}
-        return replace(trials, by_id=by_id, groups=0, together={}, beside={})
+        by_id = {one.id: _begun(self.belief(one)) for one in measured}
+        cases: dict[ExperienceKind, Trial] = {"case": _begun(self.belief_in("case"))} if "case" in self.together else {}
+        return replace(trials, by_id=by_id, groups=0, together=cases, beside={})
 
     def only(self, kept: Collection[str]) -> "Trials":
         """The trials of these experiences."""

@@ -14,6 +14,7 @@ from engine.llm.quirks import NO_MODEL, OPTIONAL, SYSTEM
 from engine.llm.replies import ChatResponse, is_blank
 from engine.llm.requests import format_of
 from engine.llm.retry import RetryDecision
+from engine.reading.model_text import as_one_line
 
 _REPEAT_S = 30.0
 _SILENT_S = 19.9
@@ -163,7 +164,8 @@ def describe(endpoint: Endpoint, decision: RetryDecision, answered: bool) -> str
         decision: why it failed.
         answered: whether the endpoint has answered any request; if not, its address may be wrong.
     """
-    url, message = endpoint.shown_url, _one_line(endpoint.mask.message(decision.message))
+    url, said = endpoint.shown_url, as_one_line(endpoint.mask.message(decision.message))
+    message = " ".join(said.split())[:200] or "no message"
     if decision.code == "connection":
         hint = "; is the server running?" if message == "connection refused" else ""
         return f"cannot reach {url}: {message}{hint}"
@@ -246,8 +248,3 @@ _OTHER = (
     "the endpoint refused the request ({code})",
     "Check base_url, model and extra_body of {entry}; the message above says what was refused.",
 )
-
-
-def _one_line(text: str) -> str:
-    """At most 200 printable characters in one line."""
-    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())[:200] or "no message"

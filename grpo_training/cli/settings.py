@@ -6,9 +6,9 @@ import types
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, NamedTuple, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeVar, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from engine.storage.data_folders import shipped_file
 
@@ -105,6 +105,9 @@ class Settings(BaseModel):
     ``section.key`` is a section in a section."""
     sections_of_others: ClassVar[frozenset[str]] = frozenset()
     """YAML sections that belong to other commands: not read, with one note."""
+    read_beside: ClassVar[Mapping[str, Sequence[str]]] = {}
+    """Field of a file that is written -> fields of what is read, which must be other files: files, names of datasets or
+    several files."""
 
     @classmethod
     def groups(cls) -> dict[str, list[str]]:
@@ -143,6 +146,17 @@ class Settings(BaseModel):
     def _expand_user(cls, value: Any) -> Any:
         return value.expanduser() if isinstance(value, Path) else value
 
+    @model_validator(mode="after")
+    def _not_over_its_input(self) -> Self:
+        for output, names in self.read_beside.items():
+            written = getattr(self, output)
+            for name in names:
+                value = getattr(self, name)
+                for path in value if isinstance(value, tuple) else (value,):
+                    if None not in (written, path) and Path(path).expanduser().resolve() == written.resolve():
+                        raise ValueError(f"{as_flag(output)} must be another file than {as_flag(name)}")
+        return self
+
 
 class ColumnSettings(Settings):
     """Base of the settings of a command that reads a user's dataset: which column is what."""
@@ -174,22 +188,6 @@ class ColumnSettings(Settings):
 def as_flag(name: str) -> str:
     """The flag of a field."""
     return "--" + name.replace("_", "-")
-
-
-def refuse_overwriting(settings: Settings, output: str, inputs: Sequence[str]) -> None:
-    """Raise ``ValueError`` if a file that a command writes is one that it reads.
-
-    Args:
-        settings: of the command.
-        output: field of the file that is written.
-        inputs: fields of what is read: files, names of datasets or several files.
-    """
-    written = getattr(settings, output)
-    for name in inputs:
-        value = getattr(settings, name)
-        for path in value if isinstance(value, tuple) else (value,):
-            if None not in (written, path) and Path(path).expanduser().resolve() == written.resolve():
-                raise ValueError(f"{as_flag(output)} must be another file than {as_flag(name)}")
 
 
 def plain_type(annotation: Any) -> type:

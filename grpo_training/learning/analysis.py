@@ -246,8 +246,7 @@ class ExperienceExtractor:
         The state is that of the library before this step, as steps are recorded in order.
         """
         state = self.library.state
-        is_full = len(state.of_kind("case")) >= MAX_CASES and state.least_promising("case") is None
-        if is_full or state.has_case_of(step.problem):
+        if len(state.of_kind("case")) >= MAX_CASES or state.has_case_of(step.problem):
             return []
         added = case_of(step.problem, group.attempts)
         return [] if added is None else [added]

@@ -30,22 +30,20 @@ def case_of(problem: Problem, attempts: Sequence[Attempt]) -> Operation | None:
         which no case shows.
     """
     task = task_named(problem.task)
-    teaching, category = task.teaching(problem), category_of(problem)
-    content = None if images_of(task, problem) else _text(problem, teaching.is_choice, teaching.answer, attempts)
-    if teaching.steps:  # of a program: its last prompt asks for the answer
-        category = [*teaching.steps][-1]
-    return None if content is None else Operation(op="add", content=content, kind="case", category=category)
-
-
-def _text(problem: Problem, is_choice: bool, answer: str | None, attempts: Sequence[Attempt]) -> str | None:
-    question = as_one_line(_shortened(problem.text))
-    right = [attempt.text.strip() for attempt in attempts if attempt.is_correct and not is_choice]
+    question, teaching = as_one_line(_shortened(problem.text)), task.teaching(problem)
+    right = [attempt.text.strip() for attempt in attempts if attempt.is_correct and not teaching.is_choice]
     shown = min(right, key=len, default="")
-    if 0 < len(shown) <= _REPLY:
-        return f"{question}\n{without_control_characters(shown)}"
-    if answer is None or len(answer) > _ANSWER:
+    if images_of(task, problem):
         return None
-    return f'When a problem is like "{question}", the answer is {as_one_line(answer)}.'
+    if 0 < len(shown) <= _REPLY:
+        content = f"{question}\n{without_control_characters(shown)}"
+    elif teaching.answer is not None and len(teaching.answer) <= _ANSWER:
+        content = f'When a problem is like "{question}", the answer is {as_one_line(teaching.answer)}.'
+    else:
+        return None
+    # Of a program the last prompt asks for the answer.
+    category = [*teaching.steps][-1] if teaching.steps else category_of(problem)
+    return Operation(op="add", content=content, kind="case", category=category)
 
 
 def _shortened(text: str) -> str:
@@ -72,6 +70,5 @@ def add_other_cases(library: ExperienceLibrary, problems: Sequence[Problem]) -> 
     """
     if not any(one.kind == "case" for one in library.state.tested):
         return
-    choices = [problem for problem in problems if task_named(problem.task).teaching(problem).is_choice]
-    made = [(problem, case_of(problem, ())) for problem in choices]
-    library.add_cases([(problem, case) for problem, case in made if case is not None])
+    made = [(one, case_of(one, ())) for one in problems if task_named(one.task).teaching(one).is_choice]
+    library.add_cases([(one, case) for one, case in made if case is not None])

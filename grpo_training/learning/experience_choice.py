@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from engine.experience.choice import BySimilarity, SimilarCases, instructions_for
+from engine.experience.choice import BySimilarity, instructions_for
 from engine.experience.events import ChoiceRecord
-from engine.experience.similarity import ProblemKinds
+from engine.experience.similarity import ProblemKinds, SimilarCases
 from engine.experience.state import LibraryState
 from engine.experience.trial import drawn_halves
 from engine.records import Experience, Half, Problem
@@ -45,12 +45,13 @@ class ExperienceDraw:
         self._lessons = BySimilarity(share=0)
         if settings.selected_by == "text":
             self._lessons = BySimilarity(settings.k, on_trial=self._on_trial, kinds=kinds)
-        self._cases = SimilarCases(settings.cases_in_prompt, kinds)
+        self._cases = SimilarCases(settings.cases_in_prompt)
 
     async def draw(self, step: Step, state: LibraryState) -> DrawnExperiences:
         """The experiences of a step's prompts; the same for the same step and library state."""
         chosen = await asyncio.to_thread(self._choose, step.problem, state)
-        halves = drawn_halves(self._seed, self._role, step.epoch, step.problem.id, chosen) if self._on_trial else {}
+        lot, known = (self._seed, self._role, step.epoch, step.problem.id), state.trials.knows_cases
+        halves = drawn_halves(*lot, chosen, knows_cases=known) if self._on_trial else {}
         return DrawnExperiences(tuple(chosen), state.version, halves)
 
     def _choose(self, problem: Problem, state: LibraryState) -> list[Experience]:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
-from pydantic import Field, ValidationError, create_model, model_validator
+from pydantic import Field, ValidationError, create_model
 from pydantic.fields import FieldInfo
 
 from engine.abilities import HasCheckOptions
 from engine.errors import InputError
 from engine.task import Task
 from engine.tasks.registry import known_tasks, load_task
-from grpo_training.cli.settings import Positive, Settings, refuse_overwriting
+from grpo_training.cli.settings import Positive, Settings
 from grpo_training.runs.settings import ResumableSettings
 
 _NOT_IN_ROWS = frozenset({"task", "prompts", "rollouts", "out", "cache", "workers", "resume", "fresh"})
@@ -30,6 +30,10 @@ class ScoreSettings(ResumableSettings):
     """
 
     group: ClassVar[str] = "files and rows"
+    read_beside: ClassVar[Mapping[str, Sequence[str]]] = {
+        "out": ("prompts", "rollouts", "cache"),
+        "cache": ("prompts", "rollouts"),
+    }
 
     task: str | None = Field(
         None, description="task: a name, FILE.py:NAME or MODULE:NAME; by default the one of the prompts"
@@ -41,12 +45,6 @@ class ScoreSettings(ResumableSettings):
     workers: Positive = Field(2, description="processes that verify; 1: in the process of the command")
     prompt_style: str = Field("full", description="prompt style of the field prompt, where a row has none")
     skip_bad_rows: bool = Field(False, description="leave out rows that cannot be scored, instead of an error")
-
-    @model_validator(mode="after")
-    def _different_files(self) -> Self:
-        refuse_overwriting(self, "out", ("prompts", "rollouts", "cache"))
-        refuse_overwriting(self, "cache", ("prompts", "rollouts"))
-        return self
 
     @classmethod
     def fingerprint_fields(cls) -> Sequence[str]:

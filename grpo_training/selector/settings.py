@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from grpo_training.cli.settings import WORKING_DIR, Positive, Weight, refuse_overwriting
+from grpo_training.cli.settings import WORKING_DIR, Positive, Weight
 from grpo_training.cli.steps import StepSettings
 from grpo_training.runs.settings import ClientSettings, ResumableSettings
 
@@ -115,6 +115,7 @@ class RewardsSettings(ClientSettings, ImageSettings):
     """Make a reward file: ask an endpoint with candidate sequences, and score its answers."""
 
     group: ClassVar[str] = "candidates of a query"
+    read_beside: ClassVar[Mapping[str, Sequence[str]]] = {"output": ("dataset", "beam_data", "checkpoint")}
 
     dataset: str = Field(description="the dataset that the beam file was made from; an id is a row number, from 0")
     beam_data: Path = Field(description="beam file: its queries, pools and beams")
@@ -126,16 +127,12 @@ class RewardsSettings(ClientSettings, ImageSettings):
     max_tokens: Positive = Field(16, description="maximum tokens of an answer")
     output: Path = Field(OUTPUTS / "rewards.json", description="the reward file")
 
-    @model_validator(mode="after")
-    def _not_over_its_input(self) -> Self:
-        refuse_overwriting(self, "output", ("dataset", "beam_data", "checkpoint"))
-        return self
-
 
 class InferSettings(ClientSettings, ImageSettings):
     """Put the chosen shots into prompts, ask an endpoint, and score its answers."""
 
     group: ClassVar[str] = "selection"
+    read_beside: ClassVar[Mapping[str, Sequence[str]]] = {"output": ("checkpoint", "dataset", "shots_dataset")}
 
     checkpoint: Annotated[tuple[Path, ...], _List] = Field(
         min_length=1, description="checkpoints of selectors; each is compared with the first, which makes the pools"
@@ -157,11 +154,6 @@ class InferSettings(ClientSettings, ImageSettings):
     role: str = Field("generator_1", description="role of --api-config that is asked")
     max_tokens: Positive = Field(16, description="maximum tokens of an answer")
     output: Path = Field(OUTPUTS / "infer_metrics.json", description="file for the figures")
-
-    @model_validator(mode="after")
-    def _not_over_its_input(self) -> Self:
-        refuse_overwriting(self, "output", ("checkpoint", "dataset", "shots_dataset"))
-        return self
 
 
 class SftSettings(TrainingSettings):
@@ -208,6 +200,10 @@ class TrainSettings(TrainingSettings):
 class PredictSettings(EmbeddingSettings):
     """Choose shots for the queries of a file."""
 
+    read_beside: ClassVar[Mapping[str, Sequence[str]]] = {
+        "output": ("checkpoint", "test_data", "embeddings", "img_emb", "text_emb")
+    }
+
     checkpoint: Path = Field(description="checkpoint of a selector")
     model_version: ModelVersion | None = Field(
         None, description="refuse a checkpoint of the other version: v2 is of `sft`, v3 of `train`"
@@ -217,11 +213,6 @@ class PredictSettings(EmbeddingSettings):
     beam_size: Positive = Field(5, description="width of the beam search; 1 is greedy")
     pool: Positive = Field(64, description="size of a pool that the file does not name")
     output: Path = Field(OUTPUTS / "chosen.json", description="file for the chosen shots, in the form of a beam file")
-
-    @model_validator(mode="after")
-    def _not_over_its_input(self) -> Self:
-        refuse_overwriting(self, "output", ("checkpoint", "test_data", "embeddings", "img_emb", "text_emb"))
-        return self
 
 
 STEPS: Mapping[str, type[StepSettings]] = {

@@ -10,7 +10,7 @@ from pydantic import Field, create_model, model_validator
 
 from engine.contract.datasets import DataPreparation
 from engine.records import Sampling
-from grpo_training.cli.settings import PHASES, WORKING_DIR, Positive, Settings, refuse_overwriting
+from grpo_training.cli.settings import PHASES, WORKING_DIR, Positive, Settings
 from grpo_training.runs.settings import ClientSettings, ResumableSettings
 
 
@@ -83,6 +83,7 @@ class TeacherSettings(AcceptanceSettings, ClientSettings, ResumableSettings):
     }
 
     group: ClassVar[str] = "problems and sampling"
+    read_beside: ClassVar[Mapping[str, Sequence[str]]] = {"output": ("train_data", "dataset")}
 
     train_data: Path | None = Field(None, description="JSONL file of problems; by default data/train.jsonl")
     dataset: str | None = Field(None, description="name of a dataset, instead of --train-data")
@@ -105,7 +106,6 @@ class TeacherSettings(AcceptanceSettings, ClientSettings, ResumableSettings):
     def _file_or_dataset(self) -> Self:
         if self.train_data is not None and self.dataset is not None:
             raise ValueError("--train-data and --dataset exclude each other")
-        refuse_overwriting(self, "output", ("train_data", "dataset"))
         return self
 
     @classmethod

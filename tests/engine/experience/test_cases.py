@@ -9,11 +9,11 @@ from types import SimpleNamespace
 import pytest
 
 from engine.errors import InputError
-from engine.experience.choice import LearnedExperiences, SimilarCases, lessons_of
+from engine.experience.choice import LearnedExperiences, lessons_of
 from engine.experience.events import ChoiceRecord, GroupTrial, StepEvent
 from engine.experience.library import ExperienceLibrary
 from engine.experience.proposals import MAX_CASES, review_proposals
-from engine.experience.similarity import ProblemKinds
+from engine.experience.similarity import SimilarCases
 from engine.experience.state import EMPTY, LibraryState, reduce
 from engine.experience.text_checks import MAX_CHARACTERS, leaks_short_answer
 from engine.experience.trial import Trial, Trials
@@ -52,22 +52,18 @@ def test_the_nearest_cases_are_chosen_and_the_nearest_one_stands_last():
     assert SimilarCases(4).choose(NEW, lessons_of(CASES)) == []
 
 
-def test_on_trial_a_case_of_another_kind_stands_in_no_prompt_and_says_nothing_of_cases():
-    trains = [f"How long does the train need from station {number} to the sea?" for number in range(6)]
-    flags = [f"Name a colour in the flag of country {number}." for number in range(6)]
-    kinds, cases = ProblemKinds([*trains, *flags]), [case(1, trains[0]), case(2, flags[0])]
-    problem = Problem(id="new", text=trains[5], answer="1")
-    assert (
-        ids(SimilarCases(4).choose(problem, cases)) == ["G1-001"] == ids(SimilarCases(4, kinds).choose(problem, cases))
-    )
-    distant = Problem(id="new", text="Where do ships sleep in the sea?", answer="1")
-    assert ids(SimilarCases(4).choose(distant, cases))
-    assert SimilarCases(4, kinds).choose(distant, cases) == []
-    state = LibraryState(tuple(cases), {}, 3)
-    for likeness, weight in (({"G1-001": 0.0}, 0.0), ({"G1-001": 0.5}, 0.25), ({}, 1.0)):
+def test_a_group_says_more_of_cases_the_more_of_them_are_of_its_kind():
+    """The difference is that of all of them together: 0.5 with two of full likeness is 0.25 for one more."""
+    state = LibraryState(tuple(case(number, f"Problem {number}.") for number in (1, 2)), {}, 3)
+    for likeness, weight, mean in (
+        ({"G1-001": 0.0, "G1-002": 0.0}, 0.0, None),
+        ({"G1-001": 0.0}, 1.0, 0.5),
+        ({"G1-001": 0.5}, 2.25, 0.5 / 1.5),
+        ({}, 4.0, 0.25),
+    ):
         trial = GroupTrial(
             difference=0.5,
-            halves={"G1-001": "A"},
+            halves={"G1-001": "A", "G1-002": "A"},
             likeness=likeness,
             rollouts={"A": 2, "B": 2},
             correct={"A": 2, "B": 1},
@@ -75,7 +71,10 @@ def test_on_trial_a_case_of_another_kind_stands_in_no_prompt_and_says_nothing_of
         event = StepEvent(
             at="", run="r", step=0, problem_id="new", epoch=0, used=[], rollouts=4, correct=3, trial=trial
         )
-        assert reduce(state, event).trials.of_kind("case").weight == weight
+        trials = reduce(state, event).trials
+        together = trials.of_kind("case")
+        assert (together.weight, together.mean) == (weight, mean and pytest.approx(mean))
+        assert trials.by_id == {}  # none of them is measured by itself
 
 
 @pytest.mark.parametrize("own", [{"id": "p1"}, {"text": "Two pumps fill a pool in 1 hours."}])
@@ -185,18 +184,14 @@ def test_a_lesson_that_repeats_a_case_is_refused():
     assert [one.reason for one in reviewed(state, add(CASES[2].content)).refused] == ["duplicate"]
 
 
-def test_of_400_cases_the_least_promising_one_gives_its_place_to_a_new_one():
+@pytest.mark.parametrize("on_trial", [True, False])
+def test_a_library_of_400_cases_takes_no_more(on_trial):
+    """All of them are measured together, so that none is known to be worse than another one."""
     cases = tuple(case(number, f"Problem of kind {number}.") for number in range(1, MAX_CASES + 1))
-    state = LibraryState(cases, {}, MAX_CASES + 1)
+    trials = Trials(together={"case": Trial(40, 4.0, 10.0, 160.0)})
+    state = LibraryState(cases, {}, MAX_CASES + 1, trials=trials)
     one = add("Q?\nAnswer: 7", kind="case")
-    assert [refusal.reason for refusal in reviewed(state, one).refused] == ["library_full"]  # each may still help
-    bad, worse = Trial(8, -7.0, 7.0, 8.0), Trial(8, -8.0, 8.0, 8.0)
-    measured = LibraryState(cases, {}, MAX_CASES + 1, trials=Trials({"G1-007": worse, "G1-009": bad}))
-    review = reviewed(measured, one, one)
-    assert [(operation.op, operation.id) for operation in review.applied] == [
-        ("retire", "G1-007"), ("add", "G1-401"), ("retire", "G1-009"), ("add", "G1-402"),
-    ]  # fmt: skip
-    assert [refusal.reason for refusal in reviewed(measured, one, on_trial=False).refused] == ["library_full"]
+    assert [refusal.reason for refusal in reviewed(state, one, on_trial=on_trial).refused] == ["library_full"]
 
 
 @pytest.mark.parametrize(("op", "is_out_for_good"), [("forbid", True), ("retire", True), ("remove", False)])

@@ -14,6 +14,7 @@ from engine.experience.trial import (
     Trials,
     belief,
     difference,
+    drawn_halves,
     half_of,
     half_of_rollout,
     pooled_variance,
@@ -128,28 +129,50 @@ def test_what_one_more_of_a_kind_is_worth_may_be_little():
     assert not Trials(together={"case": Trial(53, -0.15 * weight, 10.0, weight)}, variance=variance).cases_may_help()
 
 
-def test_a_case_is_near_the_other_cases_where_a_lesson_may_be_wrong():
-    """Of five differences, with a standard error of 0.2: the posterior of a normal prior and a normal mean."""
+def test_a_case_is_worth_what_all_cases_are_where_a_lesson_may_be_wrong():
     lesson, solved = (Experience(id=kind, content="x", kind=kind) for kind in ("lesson", "case"))
     seen, others = measured(*[-0.2] * 5), Trial(400, 0.04 * 400, 80.0, 400.0)
     trials = Trials({"lesson": seen, "case": seen}, 0.2, 400, {"lesson": others, "case": others})
     of_kind = (0.05 / 0.05**2 + 0.04 * 400 / 0.2) / (1 / 0.05**2 + 400 / 0.2)
-    expected = (of_kind / 0.05**2 - 0.2 * 5 / 0.2) / (1 / 0.05**2 + 5 / 0.2)
-    assert trials.belief(solved).effect == pytest.approx(expected, abs=1e-3)
+    assert trials.belief(solved) == trials.belief_in("case")
+    assert trials.belief(solved).effect == pytest.approx(of_kind, abs=1e-3)
     assert trials.belief(solved).helps
     assert not trials.belief(lesson).helps
+
+
+def test_all_cases_of_a_problem_stand_in_one_prompt_or_in_three_of_four_problems_in_both_once_they_are_known_to_help():
+    lessons = [Experience(id=f"G1-{n:03}", content="x") for n in range(8)]
+    cases = [Experience(id=f"G1-{n:03}", content="x", kind="case") for n in range(8, 12)]
+    pinned = [one.model_copy(update={"id": f"{one.id}9", "status": "pinned"}) for one in (lessons[0], cases[0])]
+    every, of_cases = [*lessons, *cases, *pinned], {one.id for one in cases}
+    sides = Counter()
+    for number in range(2000):
+        lot = (3, "generator_1", 1, f"p{number}", every)
+        halves, known = drawn_halves(*lot), drawn_halves(*lot, knows_cases=True)
+        assert halves.keys() == {one.id for one in (*lessons, *cases)}
+        [side] = {halves[one] for one in of_cases}
+        sides[side] += 1
+        sides["known"] += of_cases <= known.keys()
+        assert {one: halves[one] for one in known} == known  # the same lot, where there is one
+        assert known.keys() | of_cases == halves.keys()
+    assert abs(sides["A"] - 1000) < 100  # 4.5 standard deviations
+    assert abs(sides["known"] - 500) < 90  # 4.6
 
 
 @pytest.mark.parametrize("kind", ["lesson", "case"])
 def test_another_model_starts_with_the_mean_of_the_one_before(kind):
     learned, one = measured(*[0.3] * 40), Experience(id="a", content="x", kind=kind)
-    before = Trials({"a": learned, "removed": learned}, 0.1, 40, model="m")
+    by_id, together = ({"a": learned}, {}) if kind == "lesson" else ({}, {"case": learned})
+    before = Trials(by_id | {"removed": learned}, 0.1, 40, together, model="m")
     assert before.of_run([one], "m") == before
     after = before.of_run([one], "n")
-    again = after.by_id.pop("a")
-    assert again.differences == after.groups == 0
-    assert after.by_id == {}
-    assert belief(again, 0.25, narrow=kind == "case").effect == pytest.approx(before.belief(one).effect, abs=1e-5)
+    assert after.groups == 0
+    assert {*after.by_id, *after.together} == {"a" if kind == "lesson" else "case"}
+    again = {**after.by_id, **after.together}.popitem()[1]
+    assert again.differences == 0
+    assert after.belief(one).effect == pytest.approx(before.belief(one).effect, abs=1e-5)
+    assert not after.knows_cases
+    assert before.knows_cases is (kind == "case")
     absorbed = Trial(40, 0.0, 4.0, 40.0, again.prior_effect)
     assert is_retired(absorbed, 0.05)
 

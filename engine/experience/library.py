@@ -164,11 +164,11 @@ class ExperienceLibrary:
             cases: problems, each with the addition of its case.
         """
         with self._transaction():
-            state, at, prefix = self.state, self._now(), self._prefix
+            state, at, prefix, most = self.state, self._now(), self._prefix, self.capacity
             for problem, case in cases:
                 if not state.has_case_of(problem):
                     applied, _ = review_proposals(
-                        state, [case], problem, leaks_short_answer, prefix=prefix, capacity=0, on_trial=False
+                        state, [case], problem, leaks_short_answer, prefix=prefix, capacity=most, on_trial=False
                     )
                     source = Evidence(problem_id=problem.id, problem_text=kept_text(problem))
                     state = with_operations(state, applied, at, source)

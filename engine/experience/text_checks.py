@@ -26,7 +26,6 @@ problem, its answer, and a short reply."""
 
 MAX_CATEGORY = 32
 _NEAR_DUPLICATE = 0.75
-_LIBRARIES = 8
 _SHARED_WORDS = 5
 _SHARED_IDEOGRAPHS = 8
 """Five English words are about eight Chinese characters (a Chinese word has 1.5 to 1.7 of them)."""
@@ -134,7 +133,9 @@ class _DuplicateIndex:
 
 
 _INDICES: dict[int, _DuplicateIndex] = {}
-"""By the first experience of a library, to which further ones are added; a process has few libraries."""
+"""By the first experience of a library, to which further ones are added."""
+_LIBRARIES = 8
+"""Indices that are kept at a time: a process has few libraries."""
 _GUARD = threading.Lock()
 
 

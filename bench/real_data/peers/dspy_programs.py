@@ -84,7 +84,7 @@ def bootstrap(program: dspy.Module, train: list[dspy.Example], held: list[dspy.E
 
 
 def knn(program: dspy.Module, train: list[dspy.Example], held: list[dspy.Example]) -> dspy.Module:
-    """KNNFewShot: the problems to learn from whose words resemble those of a question; all of them are used."""
+    """KNNFewShot: the problems to learn from whose texts resemble that of a question; all of them are used."""
     known = [*train, *held]
     texts = [f"question: {each.question}" for each in known]
     optimiser = KNNFewShot(
@@ -99,24 +99,31 @@ def knn(program: dspy.Module, train: list[dspy.Example], held: list[dspy.Example
 
 
 def vectors(texts: list[str]) -> Any:
-    """A function from texts to their words, weighted by how rare they are among these texts, of length 1."""
-    split = [set(re.findall(r"\w+", text.casefold())) for text in texts]
+    """A function from texts to the parts of their words, weighted by how rare they are among these texts, of length 1.
+
+    They are compared as `improve` compares cases.
+    """
+    split = [_parts(text) for text in texts]
     counts: dict[str, int] = {}
-    for words in split:
-        for word in words:
-            counts[word] = counts.get(word, 0) + 1
-    place = {word: number for number, word in enumerate(counts)}
-    weights = np.log((1 + len(texts)) / (np.array(list(counts.values())) + 0.5))
+    for parts in split:
+        for part in parts:
+            counts[part] = counts.get(part, 0) + 1
+    place = {part: number for number, part in enumerate(counts)}
+    weights = np.log((1 + len(texts)) / (1 + np.array(list(counts.values())))) + 1
 
     def embed(others: list[str]) -> Any:
         made = np.zeros((len(others), len(place)), dtype=np.float32)
         for row, text in enumerate(others):
-            for word in re.findall(r"\w+", text.casefold()):
-                if word in place:
-                    made[row, place[word]] = weights[place[word]]
+            for part in _parts(text) & place.keys():
+                made[row, place[part]] = weights[place[part]]
         return made / np.maximum(np.linalg.norm(made, axis=1, keepdims=True), 1e-9)
 
     return embed
+
+
+def _parts(text: str) -> set[str]:
+    words = re.findall(r"\w+", text.casefold())
+    return {f" {word} "[at : at + 3] for word in words for at in range(len(word))}
 
 
 def main() -> None:

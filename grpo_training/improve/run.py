@@ -147,7 +147,7 @@ def _improve(settings: ImproveSettings, run: RunFolder, plan: Plan, stream: Text
         _allow(budget, settings, 1.0)
         if nothing_to_test:  # the results of before are set aside already
             stopped = _learn(settings.model_copy(update={"fresh": False}), plan, endpoints, budget, stream)
-        for library in _libraries(settings):
+        for library in _libraries(settings) if stopped is None else ():
             add_other_cases(library, [*plan.learned_from, *(plan.tested if settings.test is None else ())])
         home = Home(settings, run, plan, _model(settings))
         results = _tested(home, endpoints, budget, stopped, stream)

@@ -60,7 +60,7 @@ def half_of(seed: int, role: str, epoch: int, problem_id: str, experience_id: st
         seed: of the run.
         role: whose library it is.
         epoch, problem_id: of the group.
-        experience_id: of the experience.
+        experience_id: of the experience, or the name of what else is drawn for this group.
     """
     key = "\0".join((str(seed), role, str(epoch), problem_id, experience_id))
     return HALVES[hashlib.sha256(key.encode()).digest()[0] & 1]

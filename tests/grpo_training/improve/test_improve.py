@@ -349,7 +349,7 @@ def test_a_library_that_was_adopted_stays_there_until_another_one_is_tested(fold
     server = PlantedServer("label", 0.6)
     write(folder / "mails.jsonl", server.rows(range(24)))
     flags = ("--max-tokens", 20, "--epochs", 6)
-    start(folder, server, *flags, "--budget-tokens", 20_000)
+    start(folder, server, *flags, "--budget-tokens", 40_000)
     before = result_of(folder)
     assert before["verdict"] == "adopted"
     assert before["sentence"].endswith("Learning is not finished: the same command continues it.")

@@ -24,19 +24,9 @@ def load_problems(
     search: Sequence[Path] | None = None,
     task: Task | None = None,
     fields: Mapping[str, str] | None = None,
-    columns: Sequence[str] | None = None,
-    compare_as: str | None = None,
 ) -> list[Problem]:
-    """The problems of a dataset. See :func:`load_dataset`."""
-    return load_dataset(
-        name_or_path,
-        max_problems=max_problems,
-        search=search,
-        task=task,
-        fields=fields,
-        columns=columns,
-        compare_as=compare_as,
-    ).problems
+    """The problems of a dataset. See :func:`load_dataset`, which has more options."""
+    return load_dataset(name_or_path, max_problems=max_problems, search=search, task=task, fields=fields).problems
 
 
 def load_dataset(

@@ -77,11 +77,10 @@ class StoredRecords(Mapping[KeyT, RecordT], Generic[KeyT, RecordT, SummaryT]):
     """The complete records of a file, the last one of each key; a record is read when it is asked for.
 
     They are in problem order; those without a step are in the order in which their keys first appear in the file. The
-    file need not exist, and may grow: lines that were added are seen after the next :meth:`read`.
+    file need not exist.
 
     Args:
         path: the file.
-        is_growing: a process may be writing it; nothing is read before the first :meth:`read`.
         with_incomplete: the last record of a key counts if none is complete.
     """
 
@@ -89,31 +88,17 @@ class StoredRecords(Mapping[KeyT, RecordT], Generic[KeyT, RecordT, SummaryT]):
     _summarise: Callable[[Line], SummaryT]
     _packed: msgspec.msgpack.Decoder[SummaryT]
 
-    def __init__(self, path: Path, *, is_growing: bool = False, with_incomplete: bool = False) -> None:
+    def __init__(self, path: Path, *, with_incomplete: bool = False) -> None:
         self._file = RecordFile(path, self._model, self._summarise)
         self.broken = self._file.broken
-        self._with_incomplete = with_incomplete
         self._stored: dict[KeyT, bytes | None] = {}
-        """The summaries as MessagePack, a seventh of the memory of the objects; None: not complete yet."""
-        if not is_growing:
-            self.read(to_the_end=True)
-
-    def read(self, *, to_the_end: bool = False) -> list[KeyT]:
-        """Read the lines that were added since the last call; the keys whose record is new or another than before.
-
-        Args:
-            to_the_end: the file has no writer any more, so that a last line without a newline counts.
-        """
-        changed = []
-        for summary in self._file.read(to_the_end=to_the_end):
+        """The summaries as MessagePack, a seventh of the memory of the objects; None: not complete."""
+        for summary in self._file.read(to_the_end=True):
             key: KeyT = summary.key
             self._stored.setdefault(key, None)
             known = self.summary(key)
-            if summary.complete or (self._with_incomplete and not (known and known.complete)):
+            if summary.complete or (with_incomplete and not (known and known.complete)):
                 self._stored[key] = _PACK(summary)
-                if known is None or known.place.digest != summary.place.digest:
-                    changed.append(key)
-        return changed
 
     def by_problem(self) -> dict[tuple[str, int], list[KeyT]]:
         """The keys of each problem and epoch: one of a generator, several of the critic."""

@@ -120,11 +120,6 @@ class Progress:
         if self._bar is not None:
             self._bar.close()
 
-    @property
-    def groups(self) -> int:
-        """Number of groups completed in this start."""
-        return self._done
-
     def restored(self, groups: int, experiences: int) -> None:
         """Report what earlier starts have left: completed groups, and experiences in the library."""
         if groups:

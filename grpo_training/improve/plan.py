@@ -100,7 +100,7 @@ class Plan:
         )
         return [
             f"Learning: {len(self.learned_from)} problems, {self.rollouts} answers each in {self.epochs} "
-            f"{'pass' if self.epochs == 1 else 'passes'}{learners}: {self.answers:,} answers.",
+            f"{'pass' if self.epochs == 1 else 'passes'}{learners}: at most {self.answers:,} answers.",
             f"Test: {where}, {self.samples} answers with and {self.samples} without the library: at most "
             f"{self.test_answers:,} answers.",
             tokens_line(*self.tokens, cost_usd),

@@ -274,6 +274,8 @@ def _learn(
             prepared_generator(role, _generator_settings(settings, plan, index))
             for index, role in enumerate(GENERATORS[: settings.generators])
         ]
+        for generator in generators:  # the critic needs the groups of all
+            generator.may_end = settings.epochs is None and not settings.critic
         starts = [generator for generator in generators if shown_again(generator) is None]
         if not starts and (of_critic is None or shown_again(prepared_critic(of_critic)) is not None):
             return None

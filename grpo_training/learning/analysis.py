@@ -34,6 +34,8 @@ _MISS_CHARACTERS, _LONGEST_ANSWER = 300, 100
 _SHOWN_CASE = 120
 _PATIENCE, _ASKED_EVERY = 10, 4
 """After so many replies in a row without anything to use, the analyst is asked for every fourth problem only."""
+_CASES_HELP = 0.95
+"""The probability that cases help from which on learning may end; what they are worth, a test tells better."""
 
 
 def make_analyst(
@@ -142,6 +144,15 @@ class ExperienceExtractor:
                 f"{_ASKED_EVERY}th problem only"
             )
         return ""
+
+    def has_learned_enough(self, step: Step, state: LibraryState) -> bool:
+        """Whether learning may end before a step: cases almost surely help, and one more lesson is not expected to.
+
+        Where an answer alone makes a case, all problems become cases then; else each is asked once before.
+        """
+        is_case = step.epoch > 0 or task_named(step.problem.task).teaching(step.problem).is_choice
+        needs_more = self._makes_instructions or (self._asks and state.trials.belief_in("lesson").helps)
+        return is_case and not needs_more and state.trials.belief_in("case").p_helps >= _CASES_HELP
 
     def _unmeasured_of_kind(self, problem: Problem, state: LibraryState) -> int:
         """The largest number of hardly measured lessons of one category that come from problems like this one.

@@ -38,6 +38,7 @@ class Learner(ABC):
         kinds: of the problems, by which experiences on trial are measured; None: all problems count alike.
         tasks: those of its problems; None if they are not known yet.
         may_grow: whether its window grows while the first problem in it is late; one that was given does not.
+        may_end: whether steps are left out when enough was learned.
     """
 
     role: str
@@ -50,6 +51,7 @@ class Learner(ABC):
     kinds: ProblemKinds | None = None
     tasks: Sequence[Task] | None = None
     may_grow: bool = False
+    may_end: bool = False
 
     @property
     @abstractmethod

@@ -26,6 +26,7 @@ from engine.storage.rollout_store import RolloutStore
 from engine.tasks.registry import task_named
 from grpo_training.agents.analyst import Proposal
 from grpo_training.cli.progress import Progress
+from grpo_training.cli.terminal_text import counted
 from grpo_training.learning.analysis import ExperienceExtractor, refusal_text, saved_text
 from grpo_training.learning.learner import Learner
 from grpo_training.learning.scored_groups import ScoredGroup, Step
@@ -101,7 +102,7 @@ class LearningLoop:
             self.progress.note(notice)
         ticks = asyncio.ensure_future(self._tick())
         try:
-            numbered = takewhile(lambda _: not self._is_halted, enumerate(steps))
+            numbered = takewhile(self._goes_on, enumerate(steps))
             async with aclosing(in_window(numbered, self.window, self._work, patience=self._patience_s)) as in_order:
                 async for (_, step), worked in in_order:
                     if not self._is_halted:  # after it, those in flight are stored, as their requests are paid for
@@ -116,6 +117,16 @@ class LearningLoop:
                 else "The endpoint has answered none of the problems. Nothing was scored as wrong.",
                 fix="Run the same command again to continue from there. Stored replies are reused.",
             )
+
+    def _goes_on(self, numbered: tuple[int, Step]) -> bool:
+        """Whether a step is begun. By the library of its prompts, so that a resumed run ends at the same one."""
+        place, step = numbered
+        may_end = self.learner is not None and self.learner.may_end
+        if may_end and self.analysis.has_learned_enough(step, self._library_for(place, step)):
+            why = "cases almost surely help, and one more lesson is not expected to"
+            self.progress.note(f"Learning ends after {counted(place, 'group')}: {why}")
+            return False
+        return not self._is_halted
 
     async def _work(self, numbered: tuple[int, Step]) -> _Worked:
         """What is done for a step while others are worked on too, and how long it takes."""

@@ -6,7 +6,7 @@ import asyncio
 import json
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,12 +44,11 @@ class _Way:
     accuracy: dict[str, list[float]] = field(default_factory=dict)
 
 
-def infer(settings: InferSettings, clock: Callable[[], float] = time.monotonic) -> int:
+def infer(settings: InferSettings) -> int:
     """Ask and score; print and write the figures. Returns the exit code. Stored replies are used again.
 
     Args:
         settings: of the command.
-        clock: monotonic seconds.
 
     Raises:
         ScaffoldError: bad input, or an endpoint that refuses or does not answer.
@@ -70,7 +69,7 @@ def infer(settings: InferSettings, clock: Callable[[], float] = time.monotonic) 
     selectors = {name: model for name, (model, _) in zip(names, loaded.values(), strict=True)}
     table = embed_as(records[0], str(settings.checkpoint[0]), [*shots, *queries], images)
     same = _rows_of_queries(shots, queries)
-    chosen = {count: _ways(settings, selectors, table, len(shots), same, count, clock) for count in settings.shot_nums}
+    chosen = {count: _ways(settings, selectors, table, len(shots), same, count) for count in settings.shot_nums}
     ways = [way for by_way in chosen.values() for way in by_way.values()]
     asked = [(len(shots) + number, ids) for way in ways for number, ids in enumerate(way.shots)]
     prompts = ShotPrompts([*shots, *queries], images)
@@ -137,7 +136,6 @@ def _ways(
     shots: int,
     same: Mapping[int, int],
     count: int,
-    clock: Callable[[], float],
 ) -> dict[str, _Way]:
     """The shots of each way of choosing. ``same`` has the queries that are shots too, which no pool of theirs has.
 
@@ -146,13 +144,13 @@ def _ways(
     """
     if count > min(settings.pool, shots - bool(same)):
         raise InputError(f"{count} shots are asked for; {settings.shots_dataset} has {shots}, --pool {settings.pool}")
-    began = clock()
+    began = time.monotonic()
     pools = []
     for number, row in enumerate(table.rows(range(shots, len(table)))):
         ids = [shot for shot in range(shots) if shot != same.get(number)]
         drawn = random.Random(f"pool:{settings.seed}:{number}").sample(ids, min(settings.pool, len(ids)))  # noqa: S311
         pools.append(table.nearest(row, ids if settings.sampler == "near" else drawn, settings.pool))
-    pooling_s = clock() - began
+    pooling_s = time.monotonic() - began
     groups = [ShotGroup(shots + number, tuple(pool), ()) for number, pool in enumerate(pools)]
     rng = random.Random(f"{settings.seed}:{count}")  # noqa: S311 - not for cryptography
     ways = {
@@ -160,7 +158,7 @@ def _ways(
         "similarity": _Way([pool[:count] for pool in pools], pooling_s),
     }
     for name, model in selectors.items():
-        began = clock()
+        began = time.monotonic()
         sequences = choose_shots(model, groups, table, count, _BEAM)
-        ways[name] = _Way([ranked[0][0] for ranked in sequences], pooling_s + clock() - began)
+        ways[name] = _Way([ranked[0][0] for ranked in sequences], pooling_s + time.monotonic() - began)
     return ways

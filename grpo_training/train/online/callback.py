@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,7 +33,6 @@ class RunCallback(TrainerCallback):  # type: ignore[misc]
         run_dir: gets ``samples.jsonl``: completions of the first and of the last step.
         log, progress: receive the figures; None on all processes but the first.
         stop: checked after each step.
-        clock: monotonic seconds.
     """
 
     reward: TrlReward
@@ -42,14 +40,13 @@ class RunCallback(TrainerCallback):  # type: ignore[misc]
     log: MetricsLog | None
     progress: TrainingProgress | None
     stop: StopRequest
-    clock: Callable[[], float] = time.monotonic
     _tokens_then: float = 0.0
     _then: float = 0.0
     _noted_error: bool = False
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Note where the measured speed begins; a new training begins new samples."""
-        self._tokens_then, self._then = float(state.num_input_tokens_seen), self.clock()
+        self._tokens_then, self._then = float(state.num_input_tokens_seen), time.monotonic()
         if self.log is not None and state.global_step == 0:
             (self.run_dir / SAMPLES).unlink(missing_ok=True)
 
@@ -85,7 +82,7 @@ class RunCallback(TrainerCallback):  # type: ignore[misc]
         """Write the metrics since the last log."""
         if self.log is None or self.progress is None or logs is None or "loss" not in logs:
             return  # not the first process, or the summary at the end
-        tokens, now = float(logs.get("num_tokens") or self._tokens_then), self.clock()
+        tokens, now = float(logs.get("num_tokens") or self._tokens_then), time.monotonic()
         speed = (tokens - self._tokens_then) / max(now - self._then, 1e-9)
         self._tokens_then, self._then = tokens, now
         figures = {"epoch": logs["epoch"], "stage": STAGE, **logs, "tokens_per_s": speed}

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import MappingProxyType
@@ -47,7 +47,6 @@ def train_online(
     *,
     prompts: Mapping[str, Sequence[Message]] = MappingProxyType({}),
     stream: TextIO | None = None,
-    clock: Callable[[], float] = time.monotonic,
 ) -> TrainingResult:
     """Fine-tune the model of ``config`` on completions that it samples itself.
 
@@ -59,7 +58,6 @@ def train_online(
         run_dir: gets ``metrics.jsonl``, ``samples.jsonl``, ``checkpoint-<step>/``, ``lora/`` and ``merged/``.
         prompts: prompts that are used as they stand, by problem id; the others are rendered.
         stream: receives the progress, stdout by default.
-        clock: monotonic seconds.
 
     Raises:
         InputError: too few problems, prompts without room for a reply, no model at its path.
@@ -68,7 +66,7 @@ def train_online(
         TrainingStoppedError: (exit code 3) a loss or a gradient is not finite.
         KeyboardInterrupt: Ctrl-C, after the current step was finished and saved.
     """
-    started = clock()
+    started = time.monotonic()
     model, tokenizer = load_model(config)
     logging.getLogger("trl.trainer.grpo_trainer").setLevel(logging.ERROR)  # it logs whole rows that have no reward
     prompt_ids = tokenised_prompts(problems, tokenizer, config, prompts)
@@ -104,14 +102,12 @@ def train_online(
         if trainer.is_world_process_zero():
             trackers = stack.enter_context(open_trackers(config.report_to, run_dir.name, config))
             log, progress = stack.enter_context(
-                open_metrics(run_dir, total, done, stream=stream, clock=clock, trackers=trackers)
+                open_metrics(run_dir, total, done, stream=stream, clock=time.monotonic, trackers=trackers)
             )
             for note in (*_notes(config, len(problems) - len(kept), done, total), *str(left_out).splitlines()):
                 progress.note(note)
         stop = stack.enter_context(StopRequest())
-        trainer.add_callback(
-            RunCallback(reward=reward, run_dir=run_dir, log=log, progress=progress, stop=stop, clock=clock)
-        )
+        trainer.add_callback(RunCallback(reward=reward, run_dir=run_dir, log=log, progress=progress, stop=stop))
         trainer.train(resume_from_checkpoint=None if resumed is None else str(resumed))
         stop.obey()
         reward.check_any_scored()  # a model that was trained on nothing is not exported
@@ -120,7 +116,7 @@ def train_online(
             export_model(trainer.accelerator.unwrap_model(trainer.model), tokenizer, run_dir, config)
         trainer.accelerator.wait_for_everyone()
     adapter = run_dir / ADAPTER if config.use_peft else None
-    return TrainingResult(trainer.state.global_step, adapter, run_dir / MERGED, clock() - started)
+    return TrainingResult(trainer.state.global_step, adapter, run_dir / MERGED, time.monotonic() - started)
 
 
 def _notes(config: GRPOTrainingConfig, too_long: int, done: int, total: int) -> Iterator[str]:

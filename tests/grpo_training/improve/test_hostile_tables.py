@@ -163,4 +163,4 @@ def test_a_long_prompt_is_shown_in_part(tmp_path, monkeypatch, capsys):
 
 def test_one_pass_is_not_called_passes(tmp_path, monkeypatch, capsys):
     start(tmp_path, monkeypatch, "mails.csv", csv(*plain_rows()), "--epochs", 1)
-    assert "4 answers each in 1 pass: 48 answers." in capsys.readouterr().out
+    assert "4 answers each in 1 pass: at most 48 answers." in capsys.readouterr().out

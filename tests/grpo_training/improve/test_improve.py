@@ -183,6 +183,25 @@ def test_before_the_test_all_problems_become_cases_and_each_is_asked_without_its
     assert result_of(folder) == result
 
 
+def test_learning_ends_when_cases_almost_surely_help_and_lessons_are_not_expected_to(folder, capsys):
+    server, rollouts = HelpedByCases("label", 0.3), folder / "runs/mails-m/cache/generator_1_rollouts.jsonl"
+    write(folder / "mails.jsonl", server.rows(range(60)))
+    flags = ("--k", 0, "--samples", 2)
+    start(folder, server, *flags)
+    ended = re.search(
+        r"Learning ends after (\d+) groups: cases almost surely help, and one more lesson is not",
+        capsys.readouterr().out,
+    )
+    asked = len(rollouts.read_text().splitlines())
+    assert asked == int(ended[1]) < 180
+    assert cases_of(folder).keys() == {f"case-{n}" for n in range(60)}
+    result = result_of(folder)
+    assert (result["verdict"], "Learning is not finished" in result["sentence"]) == ("adopted", False)
+    assert start(folder, server, *flags) == []
+    start(folder, server, *flags, "--epochs", 3)  # all passes, as they are asked for
+    assert len(rollouts.read_text().splitlines()) == 180
+
+
 def test_problems_of_a_test_of_its_own_become_no_cases(folder):
     server = HelpedByCases("label", 0.3)
     write(folder / "mails.jsonl", server.rows(range(60)))
@@ -224,7 +243,7 @@ def test_what_it_will_ask_is_shown_before_anything_is_asked(folder, capsys):
     assert start(folder, server, "--dry-run", "--price-in", 0.15, "--price-out", 0.6) == []
     said = capsys.readouterr().out
     assert "40 rows are read as answers, compared as one of 3 labels (access, billing, shipping)" in said
-    assert "40 problems, 4 answers each in 3 passes: 480 answers" in said
+    assert "40 problems, 4 answers each in 3 passes: at most 480 answers" in said
     assert "at most 640 answers" in said
     assert "USD" in said
     assert "The budget is" not in said

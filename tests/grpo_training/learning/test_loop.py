@@ -58,6 +58,8 @@ class SlowLearner:
     It also takes the place of the store.
     """
 
+    may_end = False
+
     def __init__(self, seed, fails=()):
         self._rng, self._fails = random.Random(seed), fails
         self.shown, self.kept = {}, []
@@ -126,7 +128,7 @@ async def test_a_slow_first_group_keeps_no_other_one_from_being_stored_and_count
     loop = loop_of(learner, 8)
     run = asyncio.create_task(loop.run(STEPS))
     async with asyncio.timeout(10):
-        while loop.progress.groups < 7:  # noqa: ASYNC110 - nothing tells of it
+        while loop.progress.totals["groups"] < 7:  # noqa: ASYNC110 - nothing tells of it
             await asyncio.sleep(0.01)
     assert sorted(learner.kept) == list(range(1, 8))
     assert loop.analysis.ids == []
@@ -176,15 +178,15 @@ async def test_why_the_analyst_is_not_asked_is_said_once_and_then_counted():
 
 
 class OneIsSlow(SlowLearner):
-    """The group of one step is not answered before ``may_end``."""
+    """The group of one step is not answered before ``released``."""
 
     def __init__(self, slow):
         super().__init__(1)
-        self.slow, self.may_end = slow, asyncio.Event()
+        self.slow, self.released = slow, asyncio.Event()
 
     async def ask(self, step, drawn):
         if step.number == self.slow:
-            await self.may_end.wait()
+            await self.released.wait()
         return await super().ask(step, drawn)
 
 
@@ -215,7 +217,7 @@ async def test_all_other_groups_are_stored_while_one_is_late_and_a_resumed_run_a
         await run
 
     resumed = OneIsSlow(slow)
-    resumed.may_end.set()
+    resumed.released.set()
     again = loop_of(resumed, 2, tmp_path, may_grow=True)
     states = []
     propose = again.analysis.propose
@@ -242,7 +244,7 @@ async def test_a_window_that_was_given_holds_however_late_its_first_step_is(tmp_
     await until(lambda: len(learner.kept) == 6)
     await asyncio.sleep(0.2)
     assert sorted(learner.kept) == [0, 1, 2, 3, 5, 6]
-    learner.may_end.set()
+    learner.released.set()
     await run
     assert learner.shown == {k: [f"G1-{n}" for n in range(max(0, k - 2))] for k in range(20)}
     assert not (tmp_path / "run.json").exists()

@@ -315,11 +315,15 @@ class Trials:
         """Whether cases stand in prompts while learning: until all of them together are refuted."""
         return self.of_kind("case").differences < MIN_DIFFERENCES or self.belief_in("case").p_helps >= RETIRED_BELOW
 
+    def cases_help(self, probability: float) -> bool:
+        """Whether cases were measured with this model, and help with at least this probability."""
+        is_measured = self.of_kind("case").differences >= MIN_DIFFERENCES
+        return is_measured and self.belief_in("case").p_helps >= probability
+
     @property
     def knows_cases(self) -> bool:
         """Whether cases are known to help this model."""
-        is_measured = self.of_kind("case").differences >= MIN_DIFFERENCES
-        return is_measured and self.belief_in("case").p_helps >= _KNOWN
+        return self.cases_help(_KNOWN)
 
     def least_promising(self, candidates: Iterable[Experience]) -> str | None:
         """The id of the experience that gives up its place in a full library; None if each may still help."""

@@ -152,7 +152,7 @@ class ExperienceExtractor:
         """
         is_case = step.epoch > 0 or task_named(step.problem.task).teaching(step.problem).is_choice
         needs_more = self._makes_instructions or (self._asks and state.trials.belief_in("lesson").helps)
-        return is_case and not needs_more and state.trials.belief_in("case").p_helps >= _CASES_HELP
+        return is_case and not needs_more and state.trials.cases_help(_CASES_HELP)
 
     def _unmeasured_of_kind(self, problem: Problem, state: LibraryState) -> int:
         """The largest number of hardly measured lessons of one category that come from problems like this one.

@@ -51,7 +51,8 @@ class ImproveSettings(DryRunSettings, TwoArmSettings):
     )
     epochs: Positive | None = Field(
         None,
-        description="passes over the problems of learning (default: 1 above 1,000, 2 from 100 on, else 3 or more)",
+        description="passes over the problems of learning (default: 1 above 1,000, 2 from 100 on, else 3 or more; "
+        "fewer when enough was learned)",
     )
     samples: Positive | None = Field(
         None,

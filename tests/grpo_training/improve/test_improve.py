@@ -292,7 +292,7 @@ def test_a_reward_function_that_fails_is_refused_before_anything_is_asked(folder
 def test_a_budget_leaves_enough_for_the_test(folder, capsys):
     server = PlantedServer("label", 0.6)
     write(folder / "mails.jsonl", server.rows(range(24)))
-    flags = ("--max-tokens", 20, "--budget-tokens", 20_000, "--epochs", 6)
+    flags = ("--max-tokens", 20, "--budget-tokens", 40_000, "--epochs", 6)
     start(folder, server, *flags)
     said = capsys.readouterr().out
     assert "Learning has used its part of the budget" in said

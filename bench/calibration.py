@@ -24,7 +24,8 @@ from statistics import fmean
 from bench.learning_world import Planted, World, in_process
 from engine.experience.events import GateEvent
 from engine.experience.library import ExperienceLibrary
-from engine.experience.trial import Trials, difference, half_of, half_of_rollout
+from engine.experience.lot import difference, half_of, half_of_rollout
+from engine.experience.trial import Trials
 from grpo_training.gate import __main__ as gate
 
 _PRIOR = ((0.15, -0.30, -0.02), (0.35, 0.0, 0.0), (0.50, 0.06, 0.50))

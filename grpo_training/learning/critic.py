@@ -13,7 +13,7 @@ from pathlib import Path
 from engine.abilities import AsksByItself
 from engine.api_manager import ApiManager
 from engine.errors import InputError, MissingInputError
-from engine.experience.trial import half_of_rollout, in_half
+from engine.experience.lot import half_of_rollout, in_half
 from engine.llm.client import LLMClient
 from engine.records import Fault, Fusion, Half, Outcome, Problem, RolloutGroup, Sampling, SamplingPolicy, timestamp
 from engine.reward_evaluator import Baseline, RewardEvaluator, Scored, fusion_baseline, measured_total, unverified

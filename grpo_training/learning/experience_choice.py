@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from engine.experience.choice import BySimilarity, instructions_for
 from engine.experience.events import ChoiceRecord
+from engine.experience.lot import drawn_halves
 from engine.experience.similarity import ProblemKinds, SimilarCases
 from engine.experience.state import LibraryState
-from engine.experience.trial import drawn_halves
 from engine.records import Experience, Half, Problem
 from grpo_training.learning.scored_groups import Step
 from grpo_training.learning.settings import LearnerSettings

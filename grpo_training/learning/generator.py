@@ -15,7 +15,7 @@ from pathlib import Path
 from engine.api_manager import GENERATORS, ApiManager
 from engine.errors import InputError
 from engine.experience.library import ExperienceLibrary
-from engine.experience.trial import HALVES, half_of_rollout, in_half
+from engine.experience.lot import HALVES, half_of_rollout, in_half
 from engine.llm.client import LLMClient
 from engine.records import (
     Candidate,

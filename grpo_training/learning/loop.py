@@ -121,12 +121,13 @@ class LearningLoop:
     def _goes_on(self, numbered: tuple[int, Step]) -> bool:
         """Whether a step is begun. By the library of its prompts, so that a resumed run ends at the same one."""
         place, step = numbered
-        may_end = self.learner is not None and self.learner.may_end
-        if may_end and self.analysis.has_learned_enough(step, self._library_for(place, step)):
+        if self._is_halted or self.learner is None or not self.learner.may_end:
+            return not self._is_halted
+        ends = self.analysis.has_learned_enough(step, self._library_for(place, step))
+        if ends:
             why = "cases almost surely help, and one more lesson is not expected to"
             self.progress.note(f"Learning ends after {counted(place, 'group')}: {why}")
-            return False
-        return not self._is_halted
+        return not ends
 
     async def _work(self, numbered: tuple[int, Step]) -> _Worked:
         """What is done for a step while others are worked on too, and how long it takes."""

@@ -102,6 +102,7 @@ def shown_again(learner: Learner) -> bool | None:
         return None
     manifest = learner.run.finished(settings, _facts(named_endpoints(settings), learner))
     report = None if manifest is None else manifest.report_of(_stamp(learner))
+    # One that ended early is complete only for a start that may end early too.
     if report is None or (report["totals"]["groups"] < learner.total and not learner.may_end):
         return None
     progress = Progress(learner.role, report["totals"]["groups"], Counters, verbose=settings.verbose)

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from engine.errors import ConfigurationError, InputError
 from engine.experience.events import GroupTrial
-from engine.experience.trial import HALVES, difference
+from engine.experience.lot import HALVES, difference
 from engine.records import (
     Candidate,
     Completion,

@@ -9,17 +9,8 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from engine.experience.trial import (
-    Trial,
-    Trials,
-    belief,
-    difference,
-    drawn_halves,
-    half_of,
-    half_of_rollout,
-    pooled_variance,
-    trial_of,
-)
+from engine.experience.lot import difference, drawn_halves, half_of, half_of_rollout
+from engine.experience.trial import Trial, Trials, belief, pooled_variance, trial_of
 from engine.records import Experience
 
 

@@ -1,18 +1,23 @@
 """Problems with wrong answers become cases, which stand in the prompts of similar problems."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from engine.experience.library import ExperienceLibrary
+from engine.experience.state import EMPTY
 from engine.experience.text_checks import check_text
+from engine.experience.trial import Trial, Trials
 from engine.records import Problem
 from engine.tasks.registry import task_named
 from grpo_training import critic
 from grpo_training.agents.analyst import Attempt
 from grpo_training.evaluate import __main__ as evaluate
 from grpo_training.gate import __main__ as gate
+from grpo_training.learning.analysis import ExperienceExtractor
 from grpo_training.learning.cases import case_of
+from grpo_training.learning.scored_groups import Step
 from tests.grpo_training.learning.test_trials import World, adds, planted, prompt, scaffold
 from tests.support.fault_server import chat_app, serve_in_thread
 from tests.support.library import mark
@@ -50,6 +55,34 @@ def test_long_problems_are_shortened_and_long_answers_make_no_case():
     assert longest == f"{question}\n{'x' * 600}"
     assert check_text(longest, kind="case") is None
     assert case_of(problem.model_copy(update={"answer": "y" * 201}), []) is None
+
+
+WORTH = {"case": 0.06, "lesson": -0.03}
+"""Of one more of a kind, measured in 50 groups: cases almost surely help, and one more lesson is expected to harm."""
+LABEL, NUMBER = (
+    Problem(id="p", text="My bill?", answer=json.dumps({"kind": "label", "truth": "a"}), task="answers"),
+    Problem(id="p", text="How many apples?", answer="12"),
+)
+
+
+@pytest.mark.parametrize(
+    ("problem", "epoch", "worth", "options", "ends"),
+    [
+        (LABEL, 0, {}, {}, True),
+        (LABEL, 0, {"lesson": 0.06}, {}, False),
+        (LABEL, 0, {"lesson": 0.06}, {"asks": False}, True),
+        (LABEL, 0, {}, {"makes_instructions": True}, False),
+        (LABEL, 0, {"case": 0.02}, {}, False),
+        (LABEL, 0, {"case": None}, {}, False),
+        (NUMBER, 0, {}, {}, False),  # its case shows a reply, so each is asked once
+        (NUMBER, 1, {}, {}, True),
+    ],
+)
+def test_learning_may_end_where_cases_help_and_one_more_lesson_is_not_expected_to(problem, epoch, worth, options, ends):
+    together = {kind: Trial(50, 200 * one, 10.0, 200.0) for kind, one in (WORTH | worth).items() if one is not None}
+    state = replace(EMPTY, trials=Trials(variance=0.2, together=together))
+    step = Step(0, problem, epoch=epoch)
+    assert ExperienceExtractor(None, None, None, **options).has_learned_enough(step, state) is ends
 
 
 def cases_of(world):

@@ -106,6 +106,42 @@ async def test_a_prompt_has_exactly_the_experiences_of_the_steps_before_its_wind
     assert sorted(learner.kept) == list(range(len(STEPS)))
 
 
+@pytest.mark.parametrize("window", [1, 4])
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_learning_ends_at_the_first_step_whose_prompts_have_enough_whatever_arrives_first(window, seed, capsys):
+    learner = SlowLearner(seed)
+    learner.may_end = True
+    loop = loop_of(learner, window)
+    loop.analysis.has_learned_enough = lambda step, state: len(state.texts) >= 5
+    with loop.progress:
+        await loop.run(STEPS)
+    begun = 5 + window - 1  # the prompts of step k have the experiences of the steps up to k - window
+    assert sorted(learner.kept) == list(range(begun))
+    assert loop.analysis.ids == [f"G1-{number}" for number in range(begun)]  # those in flight are learned from too
+    assert f"Learning ends after {begun} groups" in loop.progress._stream.getvalue()
+
+
+async def test_a_step_that_was_asked_early_is_asked_again_by_a_resumed_run_although_enough_is_learned_by_now():
+    learner = SlowLearner(1)
+    learner.may_end = True
+    loop = loop_of(learner, 4)
+    loop.manifest.asked_early[8] = 3  # an earlier start has asked it with the library after three steps
+    loop.analysis.has_learned_enough = lambda step, state: len(state.texts) >= 5
+    await loop.run(STEPS)
+    assert sorted(learner.kept) == list(range(9))
+    assert learner.shown[8] == ["G1-0", "G1-1", "G1-2"]
+
+
+async def test_a_run_that_stops_for_a_fault_does_not_say_that_it_has_learned_enough():
+    learner = SlowLearner(3, fails=(5,))
+    learner.may_end = True
+    loop = loop_of(learner, 4)
+    loop.analysis.has_learned_enough = lambda step, state: loop._is_halted
+    with loop.progress, pytest.raises(IncompleteRunError, match="p5: http_503"):
+        await loop.run(STEPS)
+    assert "Learning ends" not in loop.progress._stream.getvalue()
+
+
 async def test_an_open_step_ends_the_run_and_the_groups_in_work_are_stored():
     learner = SlowLearner(3, fails=(5,))
     loop = loop_of(learner, 4)

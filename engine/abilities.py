@@ -102,8 +102,8 @@ class TakesSchema(Protocol):
 
 def schema_of(task: Task[Any], problem: Problem) -> dict[str, Any] | None:
     """The JSON schema of a reply to a problem: that of the user, or that of the task."""
-    own = task.schema(problem) if isinstance(task, TakesSchema) else None
-    return task.reply_schema if own is None else own
+    schema = task.schema(problem) if isinstance(task, TakesSchema) else None
+    return task.reply_schema if schema is None else schema
 
 
 @runtime_checkable

@@ -323,16 +323,16 @@ class ApiManager:
         """
         if not self.has(role):
             raise self._no_key(role, f"{self.path} has no entry {role!r} and no entry {DEFAULT_ROLE!r}.")
-        own = self._entries.get(role, {})
+        entry = self._entries.get(role, {})
         default = self._entries.get(DEFAULT_ROLE, {})
-        if role == DEFAULT_ROLE or "base_url" in own:
-            return dict(own)
+        if role == DEFAULT_ROLE or "base_url" in entry:
+            return dict(entry)
         dropped: set[str] = set()
-        if "api_key" in own or "api_key_env" in own:
+        if "api_key" in entry or "api_key_env" in entry:
             dropped |= {"api_key", "api_key_env"}
-        if own.get("model", default.get("model")) != default.get("model"):
+        if entry.get("model", default.get("model")) != default.get("model"):
             dropped |= set(PRICES)
-        return {name: value for name, value in default.items() if name not in dropped} | dict(own)
+        return {name: value for name, value in default.items() if name not in dropped} | dict(entry)
 
     def _no_key(self, role: str, why: str) -> ConfigurationError:
         places = '"default"' if role == DEFAULT_ROLE else f'"{role}" or to "default"'

@@ -140,5 +140,5 @@ def _rows_of(dataset: Dataset, name: str, folders: Sequence[Path]) -> tuple[str,
 
 
 def _without_id(row: Mapping[str, Any]) -> dict[str, Any]:
-    rest = {key: value for key, value in row.items() if key != "id"}
-    return {**rest, "source_id": row["id"]} if "id" in row else rest
+    fields = {key: value for key, value in row.items() if key != "id"}
+    return {**fields, "source_id": row["id"]} if "id" in row else fields

@@ -28,7 +28,7 @@ class ScaffoldError(Exception):
 
     def __init__(self, what: str, *, why: str = "", fix: str = "") -> None:
         self.what, self.why, self.fix = what, why, fix
-        super().__init__("\n".join(part for part in (what, why, fix) if part))
+        super().__init__("\n".join(line for line in (what, why, fix) if line))
 
 
 class InputError(ScaffoldError, ValueError):

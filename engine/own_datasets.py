@@ -156,22 +156,22 @@ class OwnDatasets:
             class_names=class_names,
             reads_images=self.reads_images,
         )
-        given = [row for row in everything if isinstance(row, Mapping)]
-        reader, said = self._reader(given, described, Path(source).parent)
+        objects = [row for row in everything if isinstance(row, Mapping)]
+        reader, remarks = self._reader(objects, described, Path(source).parent)
         loaded = read_rows(
             _numbered(everything, fault), name, source, reader, max_problems=self.max_problems, row_read=self.row_read
         )
         if loaded.dropped:
             count, first = len(loaded.dropped), loaded.dropped[0][2]
             left_out = "row has no question or no right answer and is" if count == 1 else "rows have none and are"
-            said.append(f"{count} {left_out} left out: {first}")
+            remarks.append(f"{count} {left_out} left out: {first}")
         is_cut = len(loaded.problems) == self.max_problems < len(everything) if self.max_problems else False
         if is_cut and len(loaded.problems) > 1 and len({problem.answer for problem in loaded.problems}) == 1:
-            said.append(
+            remarks.append(
                 f"all {len(loaded.problems)} problems that were read have the same right answer, as the file is "
                 "sorted: mix its lines, or read more of them (--max-problems)"
             )
-        return replace(loaded, note="\n".join([*notes, *said]))
+        return replace(loaded, note="\n".join([*notes, *remarks]))
 
     def _reader(
         self,
@@ -191,11 +191,11 @@ class OwnDatasets:
         of_open_rows = None
         if open_rows and (self.task is None or isinstance(self.task, ReadsDescribedRows)):
             of_open_rows = described(open_rows)
-        says = self.compare_as is not None or any(row.get("compare") is not None for row in open_rows)
-        is_mathematics = of_open_rows is not None and of_open_rows.is_mathematics and not says
+        has_comparison = self.compare_as is not None or any(row.get("compare") is not None for row in open_rows)
+        is_mathematics = of_open_rows is not None and of_open_rows.is_mathematics and not has_comparison
         chosen = self.task or task_of_own_data(is_mathematics=is_mathematics)
         readers: dict[str, tuple[ReadsDescribedRows, Description]] = {}
-        said: list[str] = []
+        remarks: list[str] = []
         for task, of_task in _by_task(rows, self.task, chosen):
             if isinstance(task, ReadsDescribedRows):
                 is_same = of_open_rows is not None and len(of_task) == len(open_rows)
@@ -204,7 +204,7 @@ class OwnDatasets:
                 if all(row.get("task") is not None for row in of_task) and description.is_plain:
                     continue
                 read_as = f"{task.name}, {task.comparison_in_words(description.how)}"
-                said += description.lines(len(of_task), read_as, is_chosen=self.task is None)
+                remarks += description.lines(len(of_task), read_as, is_chosen=self.task is None)
 
         def read(row: Mapping[str, Any], where: str) -> Problem | None:
             task = task_that_reads(row, where, self.task, chosen)
@@ -231,7 +231,7 @@ class OwnDatasets:
             text, references = with_references(plain_row["problem"], images, folder, where)
             return task.with_images(reader.described_problem({**plain_row, "problem": text}, how, where), references)
 
-        return read, said
+        return read, remarks
 
     def _whole_reader(
         self,
@@ -240,31 +240,31 @@ class OwnDatasets:
         described: Callable[..., Description],
     ) -> tuple[RowReader, list[str]]:
         """What reads rows as they are. They may be without right answers; only a usual name makes a column one."""
-        given = self.fields or {}
+        fields = self.fields or {}
         description: Description | None = None
         try:
-            description = _described_whole(rows, given, described)
+            description = _described_whole(rows, fields, described)
         except InputError as error:
-            if "answer" in given or self.compare_as is not None:
+            if "answer" in fields or self.compare_as is not None:
                 raise
-            said = f"Answers are not compared, the program has to score them: {error.what}"
+            remark = f"Answers are not compared, the program has to score them: {error.what}"
         else:
             column = description.columns.answer or description.columns.chat
-            said = f"Answers without a score are {in_words(description.how)} with the column {column}"
+            remark = f"Answers without a score are {in_words(description.how)} with the column {column}"
 
         def read(row: Mapping[str, Any], where: str) -> Problem:
-            whole, answer, compared = renamed(row, self.fields, where), "", None
+            renamed_row, answer, compared = renamed(row, self.fields, where), "", None
             if description is not None:
-                answer = "answer" if "answer" in given else description.columns.answer
+                answer = "answer" if "answer" in fields else description.columns.answer
                 plain_row, how = description.plain_row(row, where)
                 compared = plain_row["answer"], how
-            return task.whole_problem(whole, where, answer=answer, compared=compared)
+            return task.whole_problem(renamed_row, where, answer=answer, compared=compared)
 
-        return read, [said]
+        return read, [remark]
 
 
 def _described_whole(
-    rows: Sequence[Mapping[str, Any]], given: Mapping[str, str], described: Callable[..., Description]
+    rows: Sequence[Mapping[str, Any]], fields: Mapping[str, str], described: Callable[..., Description]
 ) -> Description:
     """The description of rows by the column of their right answers, whatever the columns of the question are.
 
@@ -275,13 +275,13 @@ def _described_whole(
         description = described(rows)
     except InputError:
         first = rows[0] if rows else {}
-        answer = given.get("answer") or answer_column(first)
+        answer = fields.get("answer") or answer_column(first)
         question = question_column(first, answer)
-        if answer is None or question is None or "problem" in given:
+        if answer is None or question is None or "problem" in fields:
             raise
-        description = described(rows, fields={**given, "problem": question, "answer": answer})
+        description = described(rows, fields={**fields, "problem": question, "answer": answer})
     columns = description.columns
-    if "answer" not in given and (description.how.kind == "rubric" or not (columns.chat or is_answer(columns.answer))):
+    if "answer" not in fields and (description.how.kind == "rubric" or not (columns.chat or is_answer(columns.answer))):
         raise InputError("no column has the usual name of a right answer")
     return replace(description, is_shuffled=False)  # a program shows options and labels itself
 

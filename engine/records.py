@@ -409,8 +409,8 @@ class RolloutGroup(Record):
     def by_prompt(self) -> list[Self]:
         """The group itself, or a group for each of its two prompts, without statistics."""
         halves = sorted({rollout.prompt_half for rollout in self.rollouts if rollout.prompt_half})
-        parts = [[rollout for rollout in self.rollouts if rollout.prompt_half == half] for half in halves]
-        return [self.model_copy(update={"rollouts": part, "stats": None}) for part in parts] or [self]
+        groups = [[rollout for rollout in self.rollouts if rollout.prompt_half == half] for half in halves]
+        return [self.model_copy(update={"rollouts": rollouts, "stats": None}) for rollouts in groups] or [self]
 
 
 class Fusion(Record):

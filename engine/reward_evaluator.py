@@ -79,10 +79,10 @@ class RewardEvaluator:
 
     def weights_of(self, task: Task, components: Mapping[str, float | None]) -> dict[str, float]:
         """The weights of a task's components and of ``r_fusion`` in ``r_total``."""
-        own = _own_weights(task, components)
-        if own.keys() <= self._weights.keys():
-            own = self._weights
-        return {**own, "r_fusion": self._weights.get("r_fusion", FUSION_WEIGHT)}
+        weights = _own_weights(task, components)
+        if weights.keys() <= self._weights.keys():
+            weights = self._weights
+        return {**weights, "r_fusion": self._weights.get("r_fusion", FUSION_WEIGHT)}
 
     def score(
         self,
@@ -111,8 +111,8 @@ class RewardEvaluator:
         weights = self.weights_of(task, components)
         detail = dict(measurement.detail)
         if baseline is not None:  # without the opinion, as in measured_total
-            own = task_total(task, components)
-            components["r_fusion"] = None if own is None else fusion_reward(own, baseline)
+            total = task_total(task, components)
+            components["r_fusion"] = None if total is None else fusion_reward(total, baseline)
         if opinion is not None:
             detail |= {"judge": opinion, _MEASURED_LOGIC: components.get("r_logic")}
         if opinion is not None or "r_logic" in components:
@@ -135,8 +135,8 @@ class RewardEvaluator:
 
 def _within_bounds(measurement: Measurement) -> Measurement:
     """The measurement; one with a component outside [0, 1] is an ``infra_fault``."""
-    found = measurement.components.items()
-    bad = next((f"{name} is {value}" for name, value in found if value is not None and not 0 <= value <= 1), None)
+    components = measurement.components.items()
+    bad = next((f"{name} is {value}" for name, value in components if value is not None and not 0 <= value <= 1), None)
     if bad is None:
         return measurement
     fault = Fault(kind="not_verified", message=bad)

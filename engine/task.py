@@ -292,20 +292,20 @@ def validate(task: Task[Any], problem: Problem) -> list[str]:
 
     The gold reply has to be right and to have ``r_ans`` 1, and the empty reply has to earn 0. Blocking.
     """
-    found = []
+    faults = []
     for name, reply in (("gold", task.gold_reply(problem)), ("empty", "")):
         if reply is None:
             continue
         measured = task.evaluate(task.parse(Completion(text=reply), problem), problem)
-        paid = {part: value for part, value in measured.components.items() if value}
+        paid = {component: value for component, value in measured.components.items() if value}
         why = measured.detail.get("why") or (measured.fault.message if measured.fault else "")
         if measured.outcome is Outcome.INFRA_FAULT:
-            found.append(f"the {name} reply could not be scored: {why or 'unknown reason'}")
+            faults.append(f"the {name} reply could not be scored: {why or 'unknown reason'}")
         elif name == "gold" and (measured.is_correct is not True or paid.get("r_ans", 1.0) != 1.0):
-            found.append(f"the gold reply {reply[:200]!r} is scored as wrong ({paid or 'all 0'})")
+            faults.append(f"the gold reply {reply[:200]!r} is scored as wrong ({paid or 'all 0'})")
         elif name == "empty" and (measured.is_correct or paid):
-            found.append(f"the empty reply is paid: {paid or 'it counts as right'}")
-    return found
+            faults.append(f"the empty reply is paid: {paid or 'it counts as right'}")
+    return faults
 
 
 _NOT_THE_MODEL = ("user", "system", "developer", "tool", "function")
@@ -320,8 +320,8 @@ def completion_of_row(row: Mapping[str, Any]) -> Completion | None:
     """
     reply = next((row[key] for key in REPLY_FIELDS if row.get(key) is not None), None)
     if isinstance(reply, list):
-        said = [one for one in reply if not isinstance(one, Mapping) or one.get("role") not in _NOT_THE_MODEL]
-        reply = said[-1] if said else None
+        turns = [turn for turn in reply if not isinstance(turn, Mapping) or turn.get("role") not in _NOT_THE_MODEL]
+        reply = turns[-1] if turns else None
     if isinstance(reply, Mapping):
         reply = reply.get("content", reply.get("text"))
     if not isinstance(reply, str):

@@ -54,7 +54,7 @@ class PromptTemplate:
         is_own = f"{name}_user.j2" in own_templates(style)  # the user's text need not show what the task has to say
         problems = []
         try:
-            sources = [source for part in _PARTS for source in _sources(environment, f"{name}_{part}.j2")]
+            sources = [source for role in _PARTS for source in _sources(environment, f"{name}_{role}.j2")]
         except jinja2.TemplateNotFound as error:
             problems = [f"{error} not found"]
         except jinja2.TemplateSyntaxError as error:
@@ -71,7 +71,7 @@ class PromptTemplate:
                 fix=f"Templates are looked up in {', '.join(map(str, _folders(style, task)))}.",
             )
         self.hash = hashlib.sha256("".join(sources).encode()).hexdigest()[:12]
-        self._system, self._user = (environment.get_template(f"{name}_{part}.j2") for part in _PARTS)
+        self._system, self._user = (environment.get_template(f"{name}_{role}.j2") for role in _PARTS)
 
     def render(self, **values: Any) -> tuple[Message, ...]:
         """The conversation: a system and a user message. ``values`` are the declared variables and optional ones."""
@@ -107,12 +107,12 @@ def own_templates(style: str) -> Mapping[str, str]:
         raise TemplateError(f"{path} is no text in UTF-8", fix=str(error)) from None
     if not text:
         raise TemplateError(f"{path} is empty", fix="Write the instructions for the model in it.")
-    parts = re.split(r"\{\{\s*(problem|experiences)\s*\}\}", text)
-    places = parts[1::2]
+    fragments = re.split(r"\{\{\s*(problem|experiences)\s*\}\}", text)
+    places = fragments[1::2]
     if "problem" not in places:
         user = f"{_PLACES['experiences']}\nProblem:\n{_PLACES['problem']}"
         return {"generator_system.j2": _literal(text), "generator_user.j2": user}
-    user = "".join(_PLACES[part] if index % 2 else _literal(part) for index, part in enumerate(parts))
+    user = "".join(_PLACES[fragment] if index % 2 else _literal(fragment) for index, fragment in enumerate(fragments))
     if "experiences" not in places:
         user = f"{_PLACES['experiences']}\n{user}"
     return {"generator_system.j2": "{# none #}", "generator_user.j2": user}
@@ -138,14 +138,14 @@ def _folders(style: str, task: Task | None) -> list[Path]:
 
 
 def _environment(style: str, task: Task | None) -> jinja2.Environment:
-    folders, own = _folders(style, task), own_templates(style)
-    if style != "full" and not own and not any(folder.is_dir() for folder in folders if folder.name == style):
+    folders, of_file = _folders(style, task), own_templates(style)
+    if style != "full" and not of_file and not any(folder.is_dir() for folder in folders if folder.name == style):
         raise TemplateError(
             f"Unknown prompt style {style!r}",
             fix=f"Choose one of: {', '.join(prompt_styles())}; or give a file with instructions of your own.",
         )
-    given: Mapping[str, str] = task.templates if task is not None else {}
-    loaders: list[jinja2.BaseLoader] = [jinja2.DictLoader({**given, **own}), jinja2.FileSystemLoader(folders)]
+    of_task: Mapping[str, str] = task.templates if task is not None else {}
+    loaders: list[jinja2.BaseLoader] = [jinja2.DictLoader({**of_task, **of_file}), jinja2.FileSystemLoader(folders)]
     environment = jinja2.Environment(  # noqa: S701 - the text goes to a model, not to a browser
         loader=jinja2.ChoiceLoader(loaders), undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )

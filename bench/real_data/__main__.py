@@ -22,7 +22,7 @@ from pathlib import Path
 from bench.real_data.arms import Job, JobError, run
 from bench.real_data.proxy import Proxy
 from bench.real_data.settings import Settings
-from bench.real_data.table import read_results, tables
+from bench.real_data.table import read_results, tables, verdict_table
 
 _SETTINGS = Path(__file__).with_name("settings.yaml")
 
@@ -94,7 +94,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             parser.error("give the folder of the data sets with --data, or set SHARED_DATA")
         data = given.data or Path(os.environ["SHARED_DATA"]) / "datasets"
         failed = asyncio.run(measure(todo, settings, data))
-    print(tables(read_results(output), list(settings.arms)))
+    results, order = read_results(output), list(settings.arms)
+    print(tables(results, order))
+    print(f"\n{verdict_table(results, order)}")
     return 1 if failed else 0
 
 

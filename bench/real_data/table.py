@@ -17,6 +17,8 @@ _HEAD = (
     *("arm", "seeds", "right %", "against none (95 %)", "rollouts", "learning: tokens in / out", "seconds"),
     *("test: tokens in / out", "seconds", "learned", "gate"),
 )
+_VERDICT_HEAD = ("arm", "its own test", "results", "mean difference to none (95 %)", "interval above 0", "below 0")
+_ANY = "any verdict"
 Result = Mapping[str, Any]
 
 
@@ -45,6 +47,35 @@ def tables(results: Iterable[Result], order: Sequence[str]) -> str:
         rows = [_HEAD, ["---"] * len(_HEAD), *([name, *cells(arms[name], arms.get(_NONE, ()))] for name in names)]
         parts.append("\n".join([f"### {dataset}", "", *("| " + " | ".join(row) + " |" for row in rows)]))
     return "\n\n".join(parts)
+
+
+def verdict_table(results: Iterable[Result], order: Sequence[str]) -> str:
+    """What the tests of the arms said, beside the differences to none on the problems of the benchmark, in Markdown.
+
+    A mean is that of data sets and seeds, each of which is one observation; empty if no arm has a verdict.
+
+    Args:
+        results: of all jobs.
+        order: names of the arms.
+    """
+    by_job = {(result["arm"], result["dataset"], result["seed"]): result for result in results}
+    differences: dict[tuple[str, str], list[Estimate]] = {}
+    for (arm, dataset, seed), result in by_job.items():
+        none = by_job.get((_NONE, dataset, seed))
+        if result["verdict"] and none is not None:
+            difference = paired_difference(verdicts([result]), verdicts([none]))
+            for verdict in (result["verdict"], _ANY):
+                differences.setdefault((arm, verdict), []).append(difference)
+    if not differences:
+        return ""
+    rows = [_VERDICT_HEAD, ["---"] * len(_VERDICT_HEAD)]
+    for arm, verdict in sorted(differences, key=lambda row: (order.index(row[0]), row[1] == _ANY, row[1])):
+        of_verdict = differences[arm, verdict]
+        mean = clustered_mean({str(number): [each.value] for number, each in enumerate(of_verdict)})
+        above = sum(each.low is not None and each.low > 0 for each in of_verdict)
+        below = sum(each.high is not None and each.high < 0 for each in of_verdict)
+        rows.append([arm, verdict, str(len(of_verdict)), signed(mean), str(above), str(below)])
+    return "\n".join(["### Verdicts", "", *("| " + " | ".join(row) + " |" for row in rows)])
 
 
 def cells(results: Sequence[Result], none: Sequence[Result]) -> list[str]:

@@ -111,16 +111,16 @@ class Comparer:
         if truth.kind == "value" and truth.text[:1] in "CP":
             return False
         shapes = (answer, truth)
-        said, meant = (read_shape(_POINT.sub("", shape.text)) if shape.kind == "value" else shape for shape in shapes)
-        return said.kind == meant.kind and self.same(said, meant)
+        left, right = (read_shape(_POINT.sub("", shape.text)) if shape.kind == "value" else shape for shape in shapes)
+        return left.kind == right.kind and self.same(left, right)
 
     def _same_matrix(self, answer: Shape, truth: Shape) -> bool:
         """Two matrices; a matrix and the tuple of its rows, its only row or column."""
         if answer.kind == truth.kind:
             return self._same_in_order(answer.parts, truth.parts)
         shapes = (answer, truth)
-        said, meant = (Shape("tuple", parts=_entries(one)) if one.kind == "matrix" else one for one in shapes)
-        return {said.kind, meant.kind} <= {"tuple", "list"} and self.same(said, meant)
+        left, right = (Shape("tuple", parts=_entries(shape)) if shape.kind == "matrix" else shape for shape in shapes)
+        return {left.kind, right.kind} <= {"tuple", "list"} and self.same(left, right)
 
     def _same_in_order(self, answers: Sequence[Shape], truths: Sequence[Shape]) -> bool:
         return len(answers) == len(truths) and all(map(self.same, answers, truths))
@@ -154,9 +154,9 @@ class Comparer:
         if value.kind != "value" or relation.text != "=":
             return False
         *steps, result = relation.parts
-        said = without_tail(result.text)[0]
-        if all(map(is_constant, [said, *(step.text for step in steps)])):
-            if not all(self._same_values(step.text, said) for step in steps):
+        core = without_tail(result.text)[0]
+        if all(map(is_constant, [core, *(step.text for step in steps)])):
+            if not all(self._same_values(step.text, core) for step in steps):
                 return False
         elif not is_asked_for(steps[0].text) or (relation is truth and _COORDINATES.search(steps[0].text)):
             return False

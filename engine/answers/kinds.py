@@ -78,8 +78,8 @@ def named(answer: str, how: HowCompared) -> str | None:
 
 def alternatives(truth: str) -> list[str]:
     """The texts that are right: the parts between ``|``, or the whole text if one of them is empty."""
-    parts = [part.strip() for part in truth.split("|")]
-    return parts if all(parts) else [truth]
+    texts = [text.strip() for text in truth.split("|")]
+    return texts if all(texts) else [truth]
 
 
 def read_items(text: str) -> list[str] | None:
@@ -88,7 +88,7 @@ def read_items(text: str) -> list[str] | None:
     if text.startswith("["):
         value = read_json(text)
         return [_item(item) for item in value] if isinstance(value, list) else None
-    items = [_ITEM_MARK.sub("", part).strip() for part in _SEPARATOR.split(_ITEM_MARK.sub("", text))]
+    items = [_ITEM_MARK.sub("", item).strip() for item in _SEPARATOR.split(_ITEM_MARK.sub("", text))]
     return [plain(item) for item in items if item]
 
 
@@ -128,11 +128,11 @@ def _is_measured(truth: str) -> bool:
 
 
 def _contains(answer: str, truth: str) -> bool:
-    said, right = plain(answer), plain(truth)
-    if not right or len(said) > _CONTAINS_FACTOR * len(right) + _CONTAINS_MORE:
+    text, right = plain(answer), plain(truth)
+    if not right or len(text) > _CONTAINS_FACTOR * len(right) + _CONTAINS_MORE:
         return False
-    at = re.search(rf"(?<!\w){re.escape(right)}(?!\w)", said)
-    before = said[: at.start()] if at else ""
+    at = re.search(rf"(?<!\w){re.escape(right)}(?!\w)", text)
+    before = text[: at.start()] if at else ""
     return at is not None and DENIES.search(before) is None
 
 
@@ -142,14 +142,14 @@ def _same_name(answer: str, truth: str, how: HowCompared) -> bool:
     names = how.named()
     if how.kind == "label" and names.exactly(truth) is None:  # a prompt that lists the likeliest labels may lack it
         names = how.model_copy(update={"labels": (*how.labels, truth), "ids": ()}).named()
-    said = names.said(answer)
-    return said is not None and said == names.exactly(truth)
+    index = names.said(answer)
+    return index is not None and index == names.exactly(truth)
 
 
 def _same_date(answer: str, truth: str, how: HowCompared) -> bool:
     frame = _FRAME.fullmatch(answer.strip(EDGES + "."))
-    said = read_date(answer, how.day_first) or read_date(frame["value"] if frame else "", how.day_first)
-    return said is not None and said == read_date(truth, how.day_first)
+    date = read_date(answer, how.day_first) or read_date(frame["value"] if frame else "", how.day_first)
+    return date is not None and date == read_date(truth, how.day_first)
 
 
 def _same_text(answer: str, truth: str) -> bool:
@@ -180,10 +180,10 @@ def _same_items(answer: str, truth: str, how: HowCompared) -> bool:
         chosen, right = _chosen(answer, how), _chosen(truth, how)
         if chosen is not None and right is not None:
             return chosen == right
-    said, right_items = read_items(answer), read_items(truth)
-    if said is None or right_items is None:
+    items, right_items = read_items(answer), read_items(truth)
+    if items is None or right_items is None:
         return False
-    return said == right_items if is_ordered else Counter(said) == Counter(right_items)
+    return items == right_items if is_ordered else Counter(items) == Counter(right_items)
 
 
 def _chosen(text: str, how: HowCompared) -> frozenset[str] | None:
@@ -195,12 +195,12 @@ def _chosen(text: str, how: HowCompared) -> frozenset[str] | None:
     if DENIES.search(text) or HEDGES.search(text):
         return None
     value = read_json(text) if text.strip().startswith("[") else None
-    parts = list(map(str, value)) if isinstance(value, list) else []
-    ways = [parts] if parts else [_ITEM_MARK.sub("", text).split("\n"), _SEPARATOR.split(text)]
+    items = list(map(str, value)) if isinstance(value, list) else []
+    ways = [items] if items else [_ITEM_MARK.sub("", text).split("\n"), _SEPARATOR.split(text)]
     for way in ways:
-        places = [how.named().said(part) for part in way if part.strip(" .`*")]
-        if places and None not in places and len({*places}) == len(places):
-            return frozenset(marks[place] for place in places if place is not None)
+        indices = [how.named().said(item) for item in way if item.strip(" .`*")]
+        if indices and None not in indices and len({*indices}) == len(indices):
+            return frozenset(marks[index] for index in indices if index is not None)
     return None
 
 
@@ -228,14 +228,14 @@ def _item(value: Any) -> str:
 
 
 def _same_object(answer: str, truth: str, how: HowCompared) -> Comparison:
-    said, right = read_json(answer), read_json(truth)
-    if not isinstance(right, dict) or not isinstance(said, dict):
-        return Comparison(is_correct=said is not None and _folded(said) == _folded(right), fields=0.0)
+    left, right = read_json(answer), read_json(truth)
+    if not isinstance(right, dict) or not isinstance(left, dict):
+        return Comparison(is_correct=left is not None and _folded(left) == _folded(right), fields=0.0)
     asked = [*{**right, **dict.fromkeys(how.keys)}]
-    wrong = [key for key in asked if not _same_value(said.get(key), right.get(key))]
-    more = [key for key, value in said.items() if key not in asked and not _is_empty(value)]
+    wrong = [key for key in asked if not _same_value(left.get(key), right.get(key))]
+    more = [key for key, value in left.items() if key not in asked and not _is_empty(value)]
     faults = (("wrong or missing", wrong), ("not asked for", more))
-    why = [f"{what}: {', '.join(keys)[:200]}" for what, keys in faults if keys]
+    why = [f"{fault}: {', '.join(keys)[:200]}" for fault, keys in faults if keys]
     share = 1 - len(wrong) / len(asked) if asked else float(not more)
     return Comparison(is_correct=not wrong and not more, fields=share, why="; ".join(why))
 
@@ -244,16 +244,16 @@ def _is_empty(value: Any) -> bool:
     return value is None or value in ("", [], {})
 
 
-def _same_value(said: Any, right: Any) -> bool:
-    if _is_empty(right) or _is_empty(said):
-        return _is_empty(right) and _is_empty(said)
-    if isinstance(right, bool) or isinstance(said, bool):
-        return said is right
-    if isinstance(right, int | float) and isinstance(said, int | float):
-        return math.isclose(said, right, rel_tol=1e-6, abs_tol=1e-9)
-    if all(isinstance(value, list) and all(isinstance(item, str) for item in value) for value in (said, right)):
-        return Counter(map(plain, said)) == Counter(map(plain, right))  # entities have no order
-    return bool(_folded(said) == _folded(right))
+def _same_value(left: Any, right: Any) -> bool:
+    if _is_empty(right) or _is_empty(left):
+        return _is_empty(right) and _is_empty(left)
+    if isinstance(right, bool) or isinstance(left, bool):
+        return left is right
+    if isinstance(right, int | float) and isinstance(left, int | float):
+        return math.isclose(left, right, rel_tol=1e-6, abs_tol=1e-9)
+    if all(isinstance(value, list) and all(isinstance(item, str) for item in value) for value in (left, right)):
+        return Counter(map(plain, left)) == Counter(map(plain, right))  # entities have no order
+    return bool(_folded(left) == _folded(right))
 
 
 def _folded(value: Any) -> Any:

@@ -39,24 +39,24 @@ def verify(
     truth = normalised(ground_truth, comparison)
     if not truth or len(truth) > MAX_ANSWER_CHARS:  # the condition of ``is_value``
         raise _unusable(ground_truth, "no value can be read in it")
-    said = normalised(answer or "", comparison)
+    value = normalised(answer or "", comparison)
     if sentence := _SENTENCE.fullmatch(ground_truth):  # its subject counts: "Quantity A is greater"
-        whole = plain(CONCLUDES.sub("", unwrapped(answer or "") or ""))
-        return _verdict(whole in (plain(ground_truth), plain(sentence["said"])), "text", said, ground_truth)
-    if not said or (said.startswith("not ") and said != truth):
+        statement = plain(CONCLUDES.sub("", unwrapped(answer or "") or ""))
+        return _verdict(statement in (plain(ground_truth), plain(sentence["said"])), "text", value, ground_truth)
+    if not value or (value.startswith("not ") and value != truth):
         return Verdict(False, Outcome.OK, "text", "no answer")
-    if len(said) > MAX_ANSWER_CHARS:
+    if len(value) > MAX_ANSWER_CHARS:
         return Verdict(False, Outcome.OK, "text", f"longer than {MAX_ANSWER_CHARS} characters")
     kind = read_shape(truth).kind
     comparer = Comparer(comparison, rel_tol)
     try:
-        correct = comparer.same_answers(said, truth)
+        correct = comparer.same_answers(value, truth)
     except NeedsWorkerError:
         correct = False
-        if said != truth:
-            payload = {"answer": said, "truth": truth, "comparison": comparison, "rel_tol": rel_tol}
+        if value != truth:
+            payload = {"answer": value, "truth": truth, "comparison": comparison, "rel_tol": rel_tol}
             return _ask_worker(payload, _COLLECTIONS.get(kind), pool or shared_pool(), timeout_s)
-    return _verdict(correct or said == truth, _COLLECTIONS.get(kind, comparer.method), said, truth)
+    return _verdict(correct or value == truth, _COLLECTIONS.get(kind, comparer.method), value, truth)
 
 
 def is_value(text: str, comparison: Comparison) -> bool:
@@ -106,6 +106,6 @@ def _ask_worker(payload: dict[str, Any], method: str | None, pool: KillablePool,
     return _verdict(result.value["correct"], method or result.value["method"], payload["answer"], payload["truth"])
 
 
-def _verdict(correct: bool, method: str, said: str, truth: str) -> Verdict:
+def _verdict(correct: bool, method: str, value: str, truth: str) -> Verdict:
     relation = "is" if correct else "is not"
-    return Verdict(correct, Outcome.OK, method, f"{said[:_SHOWN]} {relation} {truth[:_SHOWN]}")
+    return Verdict(correct, Outcome.OK, method, f"{value[:_SHOWN]} {relation} {truth[:_SHOWN]}")

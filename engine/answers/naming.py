@@ -45,8 +45,8 @@ class Named:
         self._is_plain = "" not in self._keys and len(set(self._keys)) == len(self._keys)
         also = _ALSO if len(self._keys) == 2 and _ALSO.keys() >= set(self._keys) else {}
         keys = self._keys if self._is_plain else []
-        self._place = {way: place for place, key in enumerate(keys) for way in (key, also.get(key, key))}
-        self._place |= {way.replace(" ", ""): place for way, place in self._place.items() if len(way) > 3}
+        self._place = {way: index for index, key in enumerate(keys) for way in (key, also.get(key, key))}
+        self._place |= {way.replace(" ", ""): index for way, index in self._place.items() if len(way) > 3}
         self._names = _any_of(sorted(self._place, key=len, reverse=True))
         mark = "|".join(sorted(map(re.escape, marks), key=len, reverse=True)) or "(?!)"
         in_text = r"(?<![\w'.,$-])(MARK)(?![\w'%/]|[.,]\d|\s+[a-z]{2,}\b(?<!\bis)(?<!\bor)(?<!\band))"
@@ -69,7 +69,7 @@ class Named:
             return mark
         key = key if key in self._place else str(read_number_words(key) or key)
         number = re.sub(r"\A(?:class|label|category|id) ", "", key)
-        ids = [place for place, class_id in enumerate(self._ids) if number == _key(class_id)]
+        ids = [index for index, class_id in enumerate(self._ids) if number == _key(class_id)]
         return self._place.get(key, ids[0] if len(ids) == 1 else None)
 
     def said(self, answer: str) -> int | None:
@@ -108,8 +108,8 @@ class Named:
     def _whole_mark(self, text: str) -> int | None:
         bare = re.sub(r"选?项\Z", "", plain(text).strip("()[]{}<>【】 .:*_"))
         bare = plain(_ASKED.sub("", bare, count=1)).strip("()[]{}【】 .:*_")
-        places = [place for place, mark in enumerate(self._marks) if mark.casefold() == bare]
-        return places[0] if places else None
+        indices = [index for index, mark in enumerate(self._marks) if mark.casefold() == bare]
+        return indices[0] if indices else None
 
     def _beginning_mark(self, answer: str) -> int | None:
         """The option whose mark an answer begins with; -1 if the rest contradicts it; None without a mark."""
@@ -119,25 +119,25 @@ class Named:
         if match is None:
             return None
         mark, rest = match[1] or match[2], answer[match.end() :]
-        place = self._mark_place(mark)
+        index = self._mark_place(mark)
         is_bare = match[2] is not None and not (asked and asked[0]) and not re.match(r"\s*[.):*：]|\s+-", rest)
         is_sentence = rest.startswith(". ") and _SENTENCE.match(rest[2:]) and not TURNS.search(rest)
         rest = rest.lstrip(" .):*：_-]，")
         text = self._begins_with(rest)
-        if is_bare and text != place and (mark.islower() or not _REASON.match(rest)):
+        if is_bare and text != index and (mark.islower() or not _REASON.match(rest)):
             return None
-        after = self._after_name(rest, place) if text == place else rest
-        is_other = text not in (None, place) or (not is_sentence and self.marks_in(after) - {place})
-        return -1 if is_other or _is_unsure(after) else place
+        after = self._after_name(rest, index) if text == index else rest
+        is_other = text not in (None, index) or (not is_sentence and self.marks_in(after) - {index})
+        return -1 if is_other or _is_unsure(after) else index
 
     def _begins_with(self, text: str) -> int | None:
         """The place of the longest name that a text begins with."""
         match = self._names.match(_folded(text))
         return self._place[match[0]] if match else None
 
-    def _after_name(self, text: str, place: int) -> str:
-        """What follows the name of a place with which a text begins."""
-        words = re.findall(r"\w+", self._keys[place])
+    def _after_name(self, text: str, index: int) -> str:
+        """What follows the name at an index, with which a text begins."""
+        words = re.findall(r"\w+", self._keys[index])
         match = re.match(r"(?:\W*(?:the|an?)\b)?\W*" + r"[\W_]+".join(map(re.escape, words)), text, re.IGNORECASE)
         return text[match.end() :] if match else text
 
@@ -148,8 +148,8 @@ class Named:
         text = _folded(answer)
         number = re.match(r"(\d+)\s*(?=[:(-])", text)
         if number and number[1] in self._ids:
-            place = self._ids.index(number[1])
-            return place if self._found(text) <= {place} else None
+            index = self._ids.index(number[1])
+            return index if self._found(text) <= {index} else None
         hits = list(self._names.finditer(text))
         if len({self._place[hit[0]] for hit in hits}) != 1:
             return None

@@ -199,25 +199,25 @@ def _compound(text: str) -> str | None:
     """A quantity in several units, each smaller than the one before, in the last unit: 5 feet 3 inches are 63 inches.
 
     Money is in the first unit: 42 dollars 50 cents are 42.5 dollars.
-    None if a part is as large as the unit before it: "1 hour 90 minutes" are two quantities.
+    None if an amount is as large as the unit before it: "1 hour 90 minutes" are two quantities.
     """
     text = f"{text} min" if _HOURS.fullmatch(text) else text
-    parts = list(_PART.finditer(text))
-    if not 2 <= len(parts) <= _MAX_PARTS or "".join(part[0] for part in parts) != text:
+    amounts = list(_PART.finditer(text))
+    if not 2 <= len(amounts) <= _MAX_PARTS or "".join(amount[0] for amount in amounts) != text:
         return None
-    units = [read_unit(part["unit"]) for part in parts]
+    units = [read_unit(amount["unit"]) for amount in amounts]
     total = Fraction(0)
-    for index, (part, unit) in enumerate(zip(parts, units, strict=True)):
-        value = Fraction(part["number"].replace(",", ""))
+    for index, (amount, unit) in enumerate(zip(amounts, units, strict=True)):
+        value = Fraction(amount["number"].replace(",", ""))
         if not unit or len(unit) != 1 or unit[0][1] != 1:
             return None
         if index:
             before = units[index - 1] or ()
             size = convert(Fraction(1), before, unit)
-            is_joined = not part["joint"] or {before[0][0], unit[0][0]} <= _JOINED_BY_COMMA
+            is_joined = not amount["joint"] or {before[0][0], unit[0][0]} <= _JOINED_BY_COMMA
             if size is None or size <= 1 or value >= size or not is_joined:
                 return None
             total *= size
         total += value
     is_money = units[-1] in _SMALL_MONEY
-    return f"{total / 100} {parts[0]['unit']}" if is_money else f"{total} {parts[-1]['unit']}"
+    return f"{total / 100} {amounts[0]['unit']}" if is_money else f"{total} {amounts[-1]['unit']}"

@@ -88,11 +88,11 @@ def same_plain_value(answer: str, truth: str, rel_tol: float | None) -> Decision
     decision = _in_bases(answer, truth)
     if decision is not None:
         return decision
-    said, meant = (_LEADING_ZERO.sub("", re.sub("[_{} ]", "", MARKUP.sub(r"\1", text))) for text in (answer, truth))
-    are_in_order = _IN_ORDER.fullmatch(said) and _IN_ORDER.fullmatch(meant) and ("_" not in answer or "_" not in truth)
-    is_name = any(map(_DAY_OF_YEAR.fullmatch, (said, meant))) or any(map(_UPRIGHT.match, (answer, truth)))
+    bare, target = (_LEADING_ZERO.sub("", re.sub("[_{} ]", "", MARKUP.sub(r"\1", text))) for text in (answer, truth))
+    are_in_order = _IN_ORDER.fullmatch(bare) and _IN_ORDER.fullmatch(target) and ("_" not in answer or "_" not in truth)
+    is_name = any(map(_DAY_OF_YEAR.fullmatch, (bare, target))) or any(map(_UPRIGHT.match, (answer, truth)))
     if are_in_order or is_name:
-        return said == meant, "text"
+        return bare == target, "text"
     (answer_core, answer_unit), (truth_core, truth_unit) = without_tails(answer, truth)
     left, right = left or read_numeral(answer_core), right or read_numeral(truth_core)
     if left and right and (answer_unit == truth_unit or not answer_unit or not truth_unit):
@@ -226,11 +226,11 @@ def _with_joined_digits(text: str) -> str:
 def _in_bases(answer: str, truth: str) -> Decision | None:
     """Compare numbers in a base other than ten by digits and base; the base may be left out in the answer."""
     answer, truth = MARKUP.sub(r"\1", answer).strip(), MARKUP.sub(r"\1", truth)
-    said, meant = based_numeral(answer), based_numeral(truth)
-    if meant is not None and meant[1] != _TEN:
-        return said == meant or (said is None and answer.upper().lstrip("0") == meant[0].lstrip("0")), "integer"
-    exact = read_numeral(truth if meant is None else meant[0])
-    return None if said is None or exact is None else (int(*said) == exact.value, "integer")
+    left, right = based_numeral(answer), based_numeral(truth)
+    if right is not None and right[1] != _TEN:
+        return left == right or (left is None and answer.upper().lstrip("0") == right[0].lstrip("0")), "integer"
+    exact = read_numeral(truth if right is None else right[0])
+    return None if left is None or exact is None else (int(*left) == exact.value, "integer")
 
 
 def _numbers(answer: Numeral, truth: Numeral, rel_tol: float | None) -> Decision:
@@ -255,9 +255,9 @@ def _words(answer: str, truth: str, truth_is_number: bool) -> Decision | None:
     if (letter or with_text) and not (len(plain_answer) == 1 and plain_answer.islower()):
         right = letter[1] if letter else plain_truth.lstrip("(")[0]
         is_read = letter or _LETTER_OF_CHOICE.fullmatch(plain_answer)
-        said = _CHOICES.said(plain_answer) if is_read else None
-        if said is not None:
+        choice = _CHOICES.said(plain_answer) if is_read else None
+        if choice is not None:
             is_listed = with_text and _FURTHER_CHOICE.search(plain_truth[2:])
-            return "ABCDEFGHIJ"[said] == right and not is_listed, "text"
+            return "ABCDEFGHIJ"[choice] == right and not is_listed, "text"
     is_other = are_words and _LONG_WORD.search(plain_truth) and not _MATH_WORDS.search(plain_truth)
     return (False, "text") if is_other else None

@@ -115,13 +115,13 @@ def answer_in_object(text: str, how: HowCompared) -> str | None:
 
     Of an object that is compared, keys that no right answer has are left out: a schema has them for the reasoning.
     """
-    found = list(strict_objects(own_words(text)))
-    given: dict[str, Any] = json.loads(found[-1]) if found else {}
-    value: Any = given.get("answer")
+    objects = list(strict_objects(own_words(text)))
+    fields: dict[str, Any] = json.loads(objects[-1]) if objects else {}
+    value: Any = fields.get("answer")
     if how.kind == "json" and (value is None or "answer" in how.keys):
-        value = {key: one for key, one in given.items() if not how.keys or key in how.keys} or None
+        value = {key: field for key, field in fields.items() if not how.keys or key in how.keys} or None
     elif how.kind == "rubric" and value is None:
-        value = given or None
+        value = fields or None
     if isinstance(value, bool) and {"yes", "no"} <= set(how.labels):
         value = "yes" if value else "no"
     return value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -197,17 +197,17 @@ def unwrapped(text: str) -> str | None:
 def end_of_prose(text: str) -> str:
     """The value in the last sentence: its end, its bold or math part if there is only one, or its only number."""
     sentence, end = _last_sentence(text)
-    rest = end.strip(" *_\n")
-    if rest and not words_in(rest):
-        return rest
+    value = end.strip(" *_\n")
+    if value and not words_in(value):
+        return value
     for passage in () if DENIES.search(end or sentence) else (end, sentence):
         for pattern in (_BOLD, _MATH):
             marked = list(pattern.finditer(passage))
             if len(marked) == 1:
                 return str(next(filter(None, marked[0].groups()))) + _unit_at(passage, marked[0].end())
-    if words_in(rest) > _MAX_WORDS or not rest:
+    if words_in(value) > _MAX_WORDS or not value:
         return _only_number(end or sentence) or text
-    return rest
+    return value
 
 
 def words_in(text: str) -> int:
@@ -274,10 +274,10 @@ def _content(rest: str, how: HowCompared | None) -> str | None:
 def _first_sentence(line: str) -> str:
     """The first sentence of a line, if it holds the first of its numbers, and the next one takes nothing back."""
     for end in _SENTENCE_END.finditer(line):
-        said, rest = line[: end.start()], line[end.end() :]
-        if not (_INITIAL.search(said) and rest.strip()):
-            is_cut = re.search(r"\d", said) or not re.search(r"\d", rest)
-            return said if is_cut and not TURNS.match(rest.lstrip(_WRAPPING)) else line
+        sentence, rest = line[: end.start()], line[end.end() :]
+        if not (_INITIAL.search(sentence) and rest.strip()):
+            is_cut = re.search(r"\d", sentence) or not re.search(r"\d", rest)
+            return sentence if is_cut and not TURNS.match(rest.lstrip(_WRAPPING)) else line
     return line
 
 
@@ -330,8 +330,8 @@ def _bare(text: str, how: HowCompared | None) -> str | None:
 def _last_sentence(text: str) -> tuple[str, str]:
     """The last paragraph of a text, and the part of it after the last "is", "=" or the like."""
     sentence = text.rstrip(" .*_\n").rpartition("\n\n")[2][-2 * MAX_ANSWER_CHARS :]
-    said = list(_SAID.finditer(sentence))
-    return sentence, sentence[said[-1].end() :] if said else ""
+    marks = list(_SAID.finditer(sentence))
+    return sentence, sentence[marks[-1].end() :] if marks else ""
 
 
 def _concluded(text: str) -> str | None:
@@ -394,13 +394,13 @@ def _unit_at(text: str, position: int) -> str:
     A short word is a unit if it is marked as one, or if it ends a line or a part of a sentence.
     """
     match = _AFTER_VALUE_UNIT.match(text, position)
-    rest = match["unit"].strip() if match else ""
-    share = _SHARE.match(rest)
+    phrase = match["unit"].strip() if match else ""
+    share = _SHARE.match(phrase)
     if share:
         return share[0] if share[0][-1] == "%" else f" {share[0]}"
-    word = rest.split(maxsplit=1)[0] if rest else ""
+    word = phrase.split(maxsplit=1)[0] if phrase else ""
     is_marked = len(word) > 2 or "/" in word or "^" in word or "\\" in word
-    for unit in (rest, word) if is_marked else (rest,):
+    for unit in (phrase, word) if is_marked else (phrase,):
         if 0 < len(unit) <= _MAX_UNIT and unit[0] not in "/*^(" and read_unit(unit):
             is_word = "\\" in unit or (len(unit) > 2 and unit.isalpha())
             return f" {unit}" if is_word else rf"\text{{ {unit.replace('{', '').replace('}', '')}}}"

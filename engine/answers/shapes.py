@@ -139,7 +139,7 @@ def read_shape(text: str) -> Shape:
 
 def _common(ranges: Sequence[Shape]) -> Shape:
     """``x > 1 and x < 2`` as an interval."""
-    low, high = sorted(ranges, key=lambda part: part.parts[0].text == MINUS_INFINITY)
+    low, high = sorted(ranges, key=lambda shape: shape.parts[0].text == MINUS_INFINITY)
     return Shape("interval", low.text[0] + high.text[1], (low.parts[0], high.parts[1]), low.name)
 
 
@@ -275,8 +275,8 @@ def _group(kind: Kind, pieces: list[str]) -> Shape:
         return Shape("value", ",".join(pieces))
     parts: list[Shape] = []
     for piece in pieces:
-        part = _single(piece)
-        parts.extend(part.parts if part.kind == "list" and kind != "tuple" else [part])
+        shape = _single(piece)
+        parts.extend(shape.parts if shape.kind == "list" and kind != "tuple" else [shape])
     return Shape(kind, parts=tuple(parts))
 
 

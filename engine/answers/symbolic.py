@@ -114,16 +114,16 @@ class WorkerComparer(Comparer):
 
     def _by_value(self, answer: str, truth: str, left: Node, right: Node) -> bool | None:
         """Compare a decimal with an exact constant; None if this decides nothing."""
-        said, meant = read_numeral(answer), read_numeral(truth)
-        if self.rel_tol is None and not (said and said.rounded) and not (meant and meant.rounded):
+        number, truth_number = read_numeral(answer), read_numeral(truth)
+        if self.rel_tol is None and not (number and number.rounded) and not (truth_number and truth_number.rounded):
             return None
         x, y = constant_value(left), constant_value(right)
         if x is None or y is None:
             return None
         if self.rel_tol is not None:
             return same_number(Numeral(x), Numeral(y), self.rel_tol)
-        is_shown = said and said.rounded and shows(said, y)
-        return True if is_shown or (meant and rounds_to(x, meant)) else None
+        is_shown = number and number.rounded and shows(number, y)
+        return True if is_shown or (truth_number and rounds_to(x, truth_number)) else None
 
 
 def _as_fraction(text: str) -> str:
@@ -139,11 +139,11 @@ def _calls(text: str) -> list[str]:
 
 def _with_parameter_of(left: Node, right: Node, *texts: str) -> Node:
     """The left formula with the right one's letter for its free parameter, where they differ in that letter only."""
-    said, meant = symbols_of(left) - symbols_of(right), symbols_of(right) - symbols_of(left)
-    is_free = any(said | meant <= letters and all(map(form.search, texts)) for letters, form in _FREE)
-    if len(said) != 1 or len(meant) != 1 or not is_free:
+    left_only, right_only = symbols_of(left) - symbols_of(right), symbols_of(right) - symbols_of(left)
+    is_free = any(left_only | right_only <= letters and all(map(form.search, texts)) for letters, form in _FREE)
+    if len(left_only) != 1 or len(right_only) != 1 or not is_free:
         return left
-    return substitute(left, {next(iter(said)): Name(next(iter(meant)))})
+    return substitute(left, {next(iter(left_only)): Name(next(iter(right_only)))})
 
 
 def _difference(relation: Shape) -> Node:

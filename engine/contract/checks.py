@@ -57,13 +57,13 @@ def passed_if(condition: bool, text: str, fix: str) -> CheckResult:
     return passed(text) if condition else failed(text, fix)
 
 
-def failure_of(error: ScaffoldError, place: str = "") -> CheckResult:
+def failure_of(error: ScaffoldError, subject: str = "") -> CheckResult:
     """An error as a failed check.
 
     Args:
         error: what was raised.
-        place: what was being checked, such as a role.
+        subject: what was being checked, such as a role.
     """
-    text = f"{place}: {error.what}" if place else error.what
+    text = f"{subject}: {error.what}" if subject else error.what
     why = " ".join(error.why.split())  # a server's last lines are several
     return failed(f"{text} ({why})" if why else text, error.fix)

@@ -48,18 +48,18 @@ class BySimilarity:
         chosen = {lesson.id for lesson in similar}
         return [lesson for lesson in lessons if lesson.id in chosen]
 
-    def _can_measure(self, problem: Problem, one: Experience) -> bool:
+    def _can_measure(self, problem: Problem, experience: Experience) -> bool:
         """Whether an answer to a problem says something about an experience."""
-        if one.status == "pinned":
+        if experience.status == "pinned":
             return True
-        if comes_from(one, problem):
+        if comes_from(experience, problem):
             return False
-        return self.kinds is None or self.kinds.likeness_of(problem.text, one) > 0
+        return self.kinds is None or self.kinds.likeness_of(problem.text, experience) > 0
 
 
 def instructions_for(problem: Problem, experiences: Sequence[Experience]) -> list[Experience]:
     """The instructions among experiences. They hold for all problems, and are not measured by those they come from."""
-    return [one for one in experiences if one.kind == "instruction" and not comes_from(one, problem)]
+    return [entry for entry in experiences if entry.kind == "instruction" and not comes_from(entry, problem)]
 
 
 def lessons_of(experiences: Sequence[Experience]) -> list[Experience]:
@@ -96,8 +96,8 @@ class LearnedExperiences:
         """The experiences in the prompt of a problem."""
         used: Sequence[Experience] = self._experiences
         if self._without_own:
-            used = [one for one in used if not comes_from(one, problem)]
-        instructions = [one for one in used if one.kind == "instruction"]
+            used = [experience for experience in used if not comes_from(experience, problem)]
+        instructions = [experience for experience in used if experience.kind == "instruction"]
         return [*instructions, *self._lessons.choose(problem, used), *self._cases.choose(problem, used)]
 
 
@@ -105,6 +105,6 @@ PromptExperiences = Sequence[Experience] | LearnedExperiences
 """The experiences in prompts: the same for all problems, or those that a library chooses."""
 
 
-def experiences_for(problem: Problem, given: PromptExperiences) -> Sequence[Experience]:
+def experiences_for(problem: Problem, experiences: PromptExperiences) -> Sequence[Experience]:
     """The experiences in the prompt of a problem: all that are given, or those that a library chooses."""
-    return given.of(problem) if isinstance(given, LearnedExperiences) else given
+    return experiences.of(problem) if isinstance(experiences, LearnedExperiences) else experiences

@@ -32,15 +32,15 @@ class LibraryRenderer:
         """The content of the file."""
         known = self._texts
         self._texts = {
-            one.id: written if (written := known.get(one.id)) is not None and written[0] is one else self._text(one)
-            for one in state.experiences
+            entry.id: kept if (kept := known.get(entry.id)) is not None and kept[0] is entry else self._text(entry)
+            for entry in state.experiences
         }
-        content = b",\n".join([text for _, text in self._texts.values()])
+        content = b",\n".join([rendered for _, rendered in self._texts.values()])
         return b"[\n" + content + b"\n]\n" if content else b"[]\n"
 
     @staticmethod
-    def _text(one: Experience) -> tuple[Experience, bytes]:
-        return one, b"  " + one.model_dump_json(indent=2).encode().replace(b"\n", b"\n  ")
+    def _text(experience: Experience) -> tuple[Experience, bytes]:
+        return experience, b"  " + experience.model_dump_json(indent=2).encode().replace(b"\n", b"\n  ")
 
 
 def as_library(entries: Sequence[Experience], state: LibraryState, prefix: str, at: str) -> list[Experience]:
@@ -55,20 +55,20 @@ def as_library(entries: Sequence[Experience], state: LibraryState, prefix: str, 
         prefix: of new ids.
         at: the time of new experiences.
     """
-    known = {one.id: one for one in (*state.retired, *state.forbidden, *state.texts)}
+    known = {experience.id: experience for experience in (*state.retired, *state.forbidden, *state.texts)}
     by_content = {text.content: text.id for text in state.texts}
-    number = max([state.next_number - 1, *(number_of(one.id) for one in entries)])
-    found: dict[str, Experience] = {}
+    number = max([state.next_number - 1, *(number_of(experience.id) for experience in entries)])
+    library: dict[str, Experience] = {}
     for entry in entries:
         is_free = number_of(entry.id) >= state.next_number
         name = entry.id if entry.id in known or is_free else by_content.get(entry.content, "")
-        if not name or name in found:
+        if not name or name in library:
             number += 1
             name = f"{prefix}-{number:03d}"
-        said = {key: getattr(entry, key) for key in entry.model_fields_set} | {"id": name}
-        one = known[name].model_copy(update=said) if name in known else entry.model_copy(update=said)
-        found[name] = one if one.created_at else one.model_copy(update={"created_at": at})
-    return list(found.values())
+        fields = {key: getattr(entry, key) for key in entry.model_fields_set} | {"id": name}
+        merged = known[name].model_copy(update=fields) if name in known else entry.model_copy(update=fields)
+        library[name] = merged if merged.created_at else merged.model_copy(update={"created_at": at})
+    return list(library.values())
 
 
 def parse_library(content: bytes, path: Path) -> list[Experience]:
@@ -93,12 +93,12 @@ def parse_library(content: bytes, path: Path) -> list[Experience]:
         raise InputError(f"{path} is not JSON", why=f"{error}.", fix=fix) from None
     if not isinstance(raw, list):
         raise InputError(f"{path}: expected an array of experiences, got {type(raw).__name__}")
-    return [_entry(one, place, path) for place, one in enumerate(raw, 1)]
+    return [_entry(value, number, path) for number, value in enumerate(raw, 1)]
 
 
-def _entry(raw: Any, place: int, path: Path) -> Experience:
+def _entry(raw: Any, number: int, path: Path) -> Experience:
     """One entry, checked except for leaks of its problem's answer."""
-    where = f"{path}, entry {place}"
+    where = f"{path}, entry {number}"
     if not isinstance(raw, dict) or not isinstance(raw.get("content"), str):
         raise InputError(f"{where}: expected an object with the text 'content'", fix=_FIX)
     fields = {key: value for key, value in raw.items() if value is not None}
@@ -112,7 +112,7 @@ def _entry(raw: Any, place: int, path: Path) -> Experience:
         entry = Experience.model_validate(fields)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        field = ".".join(str(part) for part in first["loc"])
+        field = ".".join(str(key) for key in first["loc"])
         raise InputError(f"{where}: {field}: {first['msg']}", fix=_FIX) from None
     if reason := check_text(entry.content, kind=entry.kind):
         raise InputError(f"{where} ({entry_id or 'no id'}): {reason.message}", fix=_FIX)

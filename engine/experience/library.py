@@ -266,5 +266,5 @@ def library_prefix(name: str) -> str:
     """The prefix of ids in a library: ``generator_1`` -> ``G1``, ``critic`` -> ``C``; :data:`OF_OTHERS` otherwise."""
     if name == "critic":
         return "C"
-    found = re.fullmatch(r"generator_(\d{1,4})", name)
-    return f"G{found.group(1)}" if found else OF_OTHERS
+    match = re.fullmatch(r"generator_(\d{1,4})", name)
+    return f"G{match.group(1)}" if match else OF_OTHERS

@@ -39,9 +39,9 @@ def drawn_halves(
     half = functools.partial(half_of, seed, role, epoch, problem_id)
     has_cases_in_both = knows_cases and "A" in (half("first of two"), half("second of two"))
     return {
-        one.id: half("cases" if one.kind == "case" else one.id)
-        for one in experiences
-        if one.status != "pinned" and not (one.kind == "case" and has_cases_in_both)
+        experience.id: half("cases" if experience.kind == "case" else experience.id)
+        for experience in experiences
+        if experience.status != "pinned" and not (experience.kind == "case" and has_cases_in_both)
     }
 
 
@@ -62,5 +62,5 @@ def difference(halves: Sequence[Half], scores: Sequence[float]) -> float | None:
         halves: of the rollouts of a group.
         scores: 1 for right and 0 for wrong, or the total rewards of a task without right answers.
     """
-    sides = {half: [score for one, score in zip(halves, scores, strict=True) if one == half] for half in HALVES}
+    sides = {side: [score for half, score in zip(halves, scores, strict=True) if half == side] for side in HALVES}
     return fmean(sides["A"]) - fmean(sides["B"]) if sides["A"] and sides["B"] else None

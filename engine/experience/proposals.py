@@ -44,7 +44,7 @@ def review_proposals(
     most: dict[ExperienceKind, int] = {"lesson": capacity, "case": MAX_CASES, "instruction": MAX_INSTRUCTIONS}
     applied: list[Operation] = []
     refused: list[Refusal] = []
-    for place, proposal in enumerate(proposals, 1):
+    for position, proposal in enumerate(proposals, 1):
         content, kind = (proposal.content or "").strip(), proposal.kind
         reason = check_text(content, problem, leaks_answer, kind=kind)
         if reason is None and kind != "case":  # a case is that of its problem, and there is one of each
@@ -64,7 +64,7 @@ def review_proposals(
         known = {"id": f"{prefix}-{state.next_number:03d}", "content": content}
         added.append(proposal.model_copy(update=known | {"category": category_slug(proposal.category)}))
         applied += added
-        if place < len(proposals):  # the next one is compared with it
+        if position < len(proposals):  # the next one is compared with it
             state = with_operations(state, added, "", None)
     return applied, refused
 

@@ -47,10 +47,10 @@ class ExperienceMatcher:
     def __init__(self, experiences: Sequence[Experience]) -> None:
         self.experiences = experiences
         self._sources = [
-            list(dict.fromkeys(_words(one.problem_text) for one in each.evidence if one.problem_text))
-            for each in experiences
+            list(dict.fromkeys(_words(source.problem_text) for source in entry.evidence if source.problem_text))
+            for entry in experiences
         ]
-        self._contents = [_words(f"{each.category.replace('_', ' ')} {each.content}") for each in experiences]
+        self._contents = [_words(f"{entry.category.replace('_', ' ')} {entry.content}") for entry in experiences]
         self._source_texts = _Texts({words for sources in self._sources for words in sources})
         self._content_texts = _Texts(self._contents)
 
@@ -80,17 +80,17 @@ class ExperienceMatcher:
             share: the share of the highest similarity, instead of half; 0: none is left out.
         """
         allowed = [
-            (one, sources, cosines)
-            for one, sources, cosines in zip(self.experiences, self._sources, self.cosines(text), strict=True)
-            if one.id not in without
+            (experience, sources, cosines)
+            for experience, sources, cosines in zip(self.experiences, self._sources, self.cosines(text), strict=True)
+            if experience.id not in without
         ]
         least = share * max((of_source for _, _, (of_source, _) in allowed), default=0.0)
         kept = [
-            (sum(cosines), one)
-            for one, sources, cosines in allowed
-            if cosines[0] >= least or not sources or one.status == "pinned"
+            (sum(cosines), experience)
+            for experience, sources, cosines in allowed
+            if cosines[0] >= least or not sources or experience.status == "pinned"
         ]
-        return [one for _, one in sorted(kept, key=lambda scored: -scored[0])[:count]]
+        return [experience for _, experience in sorted(kept, key=lambda scored: -scored[0])[:count]]
 
 
 class SimilarCases:
@@ -117,7 +117,7 @@ class SimilarCases:
         cases = [experience for experience in experiences if experience.kind == "case"]
         last = self._last
         if last is None or last[0] != cases:
-            parts = [_parts(" ".join(sorted(texts_of_sources(one))) or one.content) for one in cases]
+            parts = [_parts(" ".join(sorted(texts_of_sources(case))) or case.content) for case in cases]
             self._last = last = cases, parts, _Texts(parts)
         _, parts, texts = last
         cosines = texts.cosines(_parts(problem.text))
@@ -156,20 +156,20 @@ class ProblemKinds:
             return 1.0
         return min(1.0, max(0.0, (self._share(text, others) - _UNLIKE) / (_ALIKE - _UNLIKE)))
 
-    def likeness_of(self, text: str, one: Experience) -> float:
+    def likeness_of(self, text: str, experience: Experience) -> float:
         """The likeness of a problem to those that an experience was learned from; 1 if their texts are unknown."""
-        sources = texts_of_sources(one)
+        sources = texts_of_sources(experience)
         return self.likeness(text, sources) if sources else 1.0
 
-    def is_of_kind(self, problem: Problem, one: Experience) -> bool:
+    def is_of_kind(self, problem: Problem, experience: Experience) -> bool:
         """Whether an experience was learned from a problem or from one of its kind, also in a run without kinds."""
-        return comes_from(one, problem) or self._share(problem.text, texts_of_sources(one)) >= _ALIKE
+        return comes_from(experience, problem) or self._share(problem.text, texts_of_sources(experience)) >= _ALIKE
 
     def _share(self, text: str, others: Iterable[str]) -> float:
         """The largest similarity of a problem to others, as a share of the usual one of a kind."""
-        own = _words(text)
-        cosine = max((self._texts.cosine(own, _words(other)) for other in others), default=0.0)
-        return cosine / (max(self._nearest_of(own), self._typical) or 1)
+        words = _words(text)
+        cosine = max((self._texts.cosine(words, _words(other)) for other in others), default=0.0)
+        return cosine / (max(self._nearest_of(words), self._typical) or 1)
 
     @functools.cached_property
     def _compared(self) -> list[frozenset[str]]:
@@ -185,11 +185,11 @@ class ProblemKinds:
         """The median of the cosines between a problem and the most similar other one."""
         return statistics.median(map(self._nearest_of, self._compared[:_TYPICAL_OF])) if self._compared else 0.0
 
-    def _nearest_of(self, own: frozenset[str]) -> float:
-        if own not in self._nearest:
-            others = (score for words, score in self._texts.cosines(own).items() if words != own)
-            self._nearest[own] = max(others, default=0.0)
-        return self._nearest[own]
+    def _nearest_of(self, words: frozenset[str]) -> float:
+        if words not in self._nearest:
+            others = (score for other, score in self._texts.cosines(words).items() if other != words)
+            self._nearest[words] = max(others, default=0.0)
+        return self._nearest[words]
 
 
 class _Texts:
@@ -207,7 +207,7 @@ class _Texts:
         for words in dict.fromkeys(texts):
             for word in words:
                 self._with_word.setdefault(word, []).append(words)
-        self._squares = {word: (math.log((1 + len(texts)) / (1 + found)) + 1) ** 2 for word, found in frequency.items()}
+        self._squares = {word: (math.log((1 + len(texts)) / (1 + count)) + 1) ** 2 for word, count in frequency.items()}
         self._rarest = max(self._squares.values(), default=1.0)
         self._lengths = {words: math.sqrt(self._square(words)) or 1.0 for words in texts}
 
@@ -215,9 +215,9 @@ class _Texts:
         # fsum does not depend on the order of a set, which differs between processes.
         return math.fsum(self._squares.get(word, self._rarest) for word in words)
 
-    def cosine(self, one: frozenset[str], other: frozenset[str]) -> float:
+    def cosine(self, words: frozenset[str], other: frozenset[str]) -> float:
         """The cosine between two texts."""
-        return self._square(one & other) / (math.sqrt(self._square(one) * self._square(other)) or 1.0)
+        return self._square(words & other) / (math.sqrt(self._square(words) * self._square(other)) or 1.0)
 
     def cosines(self, words: frozenset[str]) -> dict[frozenset[str], float]:
         """The cosine between these words, of which unknown ones count in the length, and each text that shares one."""
@@ -226,7 +226,7 @@ class _Texts:
         for word in words & self._squares.keys():
             for text in self._with_word[word]:
                 shared.setdefault(text, []).append(self._squares[word])
-        return {text: math.fsum(found) / (length * self._lengths[text]) for text, found in shared.items()}
+        return {text: math.fsum(squares) / (length * self._lengths[text]) for text, squares in shared.items()}
 
 
 @functools.lru_cache(maxsize=4096)

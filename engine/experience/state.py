@@ -62,17 +62,17 @@ class LibraryState:
     @functools.cached_property
     def version(self) -> str:
         """Hash of ids, contents, categories and pins: 12 hex digits. Times and uses do not change it."""
-        fields = [[one.id, one.content, one.category, one.status] for one in self.texts]
+        fields = [[entry.id, entry.content, entry.category, entry.status] for entry in self.texts]
         return hashlib.sha256(json.dumps(fields).encode()).hexdigest()[:12]
 
     def of_kind(self, kind: ExperienceKind) -> list[Experience]:
         """The experiences of a kind, without uses."""
-        return [one for one in self.texts if one.kind == kind]
+        return [experience for experience in self.texts if experience.kind == kind]
 
     def has_case_of(self, problem: Problem) -> bool:
         """Whether there is a case of a problem, or was one that was taken out."""
-        every = (*self.texts, *self.retired, *self.forbidden)
-        return any(one.kind == "case" and comes_from(one, problem) for one in every)
+        experiences = (*self.texts, *self.retired, *self.forbidden)
+        return any(experience.kind == "case" and comes_from(experience, problem) for experience in experiences)
 
     @property
     def experiences(self) -> tuple[Experience, ...]:
@@ -87,7 +87,7 @@ class LibraryState:
     @property
     def helpful(self) -> tuple[Experience, ...]:
         """The experiences to answer problems with. A library that a gate has rejected has only the pinned ones."""
-        return tuple(one for one in self.tested if one.status == "pinned" or not self.is_rejected)
+        return tuple(experience for experience in self.tested if experience.status == "pinned" or not self.is_rejected)
 
     @property
     def tested(self) -> tuple[Experience, ...]:
@@ -97,23 +97,23 @@ class LibraryState:
         beside cases.
         """
         has_cases = bool(self.choice and self.choice.cases and self.of_kind("case"))
-        return tuple(one for one in self.texts if one.status == "pinned" or self.trials.is_used(one, has_cases))
+        return tuple(entry for entry in self.texts if entry.status == "pinned" or self.trials.is_used(entry, has_cases))
 
     def least_promising(self, kind: ExperienceKind = "lesson") -> str | None:
         """The id of the experience of a kind that a full library replaces; None if each may still help."""
-        return self.trials.least_promising(one for one in self.of_kind(kind) if one.status != "pinned")
+        return self.trials.least_promising(entry for entry in self.of_kind(kind) if entry.status != "pinned")
 
     def get(self, experience_id: str) -> Experience | None:
         """The experience with this id."""
-        return next((self.with_uses(one) for one in self.texts if one.id == experience_id), None)
+        return next((self.with_uses(experience) for experience in self.texts if experience.id == experience_id), None)
 
-    def with_uses(self, one: Experience) -> Experience:
+    def with_uses(self, experience: Experience) -> Experience:
         """An experience of ``texts`` with its use counts and the figures of its trial."""
-        if one.id not in self.counts and one.id not in self.trials.by_id:
-            return one
-        rollouts, correct = self.counts.get(one.id, (0, 0))
+        if experience.id not in self.counts and experience.id not in self.trials.by_id:
+            return experience
+        rollouts, correct = self.counts.get(experience.id, (0, 0))
         uses = Uses(rollouts=rollouts, correct=correct)
-        return one.model_copy(update={"uses": uses, "trial": self.trials.figures(one.id)})
+        return experience.model_copy(update={"uses": uses, "trial": self.trials.figures(experience.id)})
 
 
 EMPTY = LibraryState((), {}, 1)
@@ -136,15 +136,15 @@ class Change:
 
 def diff(before: LibraryState, after: LibraryState) -> list[Change]:
     """The changes of experiences between two states, without uses and trials, in order of id."""
-    old, new = ({one.id: one for one in state.texts} for state in (before, after))
-    ids = sorted(old.keys() | new.keys(), key=lambda one: (number_of(one), one))
+    old, new = ({experience.id: experience for experience in state.texts} for state in (before, after))
+    ids = sorted(old.keys() | new.keys(), key=lambda name: (number_of(name), name))
     return [Change(old.get(name), new.get(name)) for name in ids if old.get(name) != new.get(name)]
 
 
 def number_of(experience_id: str) -> int:
     """The number in an id such as ``G1-007``; 0 if there is none."""
-    found = re.search(r"-(\d{1,9})$", experience_id)
-    return int(found.group(1)) if found else 0
+    match = re.search(r"-(\d{1,9})$", experience_id)
+    return int(match.group(1)) if match else 0
 
 
 def reduce(state: LibraryState, event: LibraryEvent) -> LibraryState:
@@ -194,9 +194,9 @@ def with_operations(
     if not operations:
         return state
     numbers = [number_of(operation.id or "") + 1 for operation in operations]
-    live = {one.id: one for one in state.texts}
-    forbidden = {one.id: one for one in state.forbidden}
-    retired = {one.id: one for one in state.retired}
+    live = {experience.id: experience for experience in state.texts}
+    forbidden = {experience.id: experience for experience in state.forbidden}
+    retired = {experience.id: experience for experience in state.retired}
     for operation in operations:
         name = operation.id or ""
         if operation.op == "add":
@@ -240,13 +240,13 @@ def _counted(state: LibraryState, event: StepEvent) -> LibraryState:
     if not event.used or not event.rollouts:
         return state
     counts = dict(state.counts)
-    for used in {one.id for one in state.texts}.intersection(event.used):
-        rollouts, correct = counts.get(used, (0, 0))
-        half = event.trial.halves.get(used) if event.trial else None
+    for name in {experience.id for experience in state.texts}.intersection(event.used):
+        rollouts, correct = counts.get(name, (0, 0))
+        half = event.trial.halves.get(name) if event.trial else None
         if event.trial is None or half is None:
-            counts[used] = (rollouts + event.rollouts, correct + event.correct)
+            counts[name] = (rollouts + event.rollouts, correct + event.correct)
         else:
-            counts[used] = (rollouts + event.trial.rollouts[half], correct + event.trial.correct[half])
+            counts[name] = (rollouts + event.trial.rollouts[half], correct + event.trial.correct[half])
     return replace(state, counts=counts)
 
 
@@ -258,7 +258,7 @@ def _measured(state: LibraryState, event: StepEvent) -> LibraryState:
     if event.trial is None or event.trial.difference is None:
         return state
     # An experience is not measured with the problems that it was learned from: it may know their answers.
-    texts = {one.id: one for one in state.texts}
+    texts = {experience.id: experience for experience in state.texts}
     halves = {
         name: half
         for name, half in event.trial.halves.items()
@@ -275,7 +275,7 @@ def with_retirements(state: LibraryState, event: StepEvent) -> StepEvent:
     """A step with the experiences that it refutes retired."""
     if event.trial is None or (after := reduce(state, event)).trials.groups == state.trials.groups:
         return event
-    unpinned = (one for one in after.texts if one.status != "pinned")
+    unpinned = (experience for experience in after.texts if experience.status != "pinned")
     retired = [Operation(op="retire", id=name) for name in after.trials.refuted(unpinned)]
     return event.model_copy(update={"operations": [*event.operations, *retired]}) if retired else event
 
@@ -306,19 +306,20 @@ def _replaced(state: LibraryState, experiences: Sequence[Experience]) -> Library
     Uses and trials are never undone: those of the state are kept, and those in the records fill the gaps. The trial of
     an experience does not hold for another text.
     """
-    ids = {one.id for one in experiences}
-    contents = {one.id: one.content for one in experiences}
-    counts = {one.id: (one.uses.rollouts, one.uses.correct) for one in experiences if one.uses.rollouts}
+    ids = {record.id for record in experiences}
+    contents = {record.id: record.content for record in experiences}
+    counts = {record.id: (record.uses.rollouts, record.uses.correct) for record in experiences if record.uses.rollouts}
     counts |= {key: count for key, count in state.counts.items() if key in ids}
-    others = {one.id for one in (*state.texts, *state.retired) if contents.get(one.id, one.content) != one.content}
-    found = {one.id: trial_of(one.trial) for one in experiences if one.trial and one.id not in others}
-    trials = state.trials.only((ids | {one.id for one in state.retired}) - others)
+    known = (*state.texts, *state.retired)
+    others = {entry.id for entry in known if contents.get(entry.id, entry.content) != entry.content}
+    measured = {record.id: trial_of(record.trial) for record in experiences if record.trial and record.id not in others}
+    trials = state.trials.only((ids | {entry.id for entry in state.retired}) - others)
     return replace(
         state,
-        texts=tuple(one.model_copy(update={"uses": Uses(), "trial": None}) for one in experiences),
+        texts=tuple(record.model_copy(update={"uses": Uses(), "trial": None}) for record in experiences),
         counts=counts,
-        next_number=max([state.next_number, *(number_of(experience.id) + 1 for experience in experiences)]),
-        forbidden=tuple(one for one in state.forbidden if one.id not in ids),
-        retired=tuple(one for one in state.retired if one.id not in ids),
-        trials=replace(trials, by_id=found | dict(trials.by_id)),
+        next_number=max([state.next_number, *(number_of(record.id) + 1 for record in experiences)]),
+        forbidden=tuple(entry for entry in state.forbidden if entry.id not in ids),
+        retired=tuple(entry for entry in state.retired if entry.id not in ids),
+        trials=replace(trials, by_id=measured | dict(trials.by_id)),
     )

@@ -90,14 +90,14 @@ def holds_answer(content: str, answer: str) -> bool:
         is_common = numbers[0].figures == 1
         starts = [start for start, number in find_numerals(text) if number.value == numbers[0].value]
     else:
-        parts = re.findall(r"\w+|[^\w\s]", wanted)
-        is_common = len(parts) == 1 and (len(wanted) < 3 or wanted.isascii())
+        tokens = re.findall(r"\w+|[^\w\s]", wanted)
+        is_common = len(tokens) == 1 and (len(wanted) < 3 or wanted.isascii())
         alone = (
             r"(?<![a-z0-9])"
-            + r"[\s-]*".join(map(re.escape, parts))
+            + r"[\s-]*".join(map(re.escape, tokens))
             + r"(?![a-z0-9])(?! (?:only )?(?:if|when|unless)\b)"
         )
-        starts = [found.start() for found in re.finditer(alone, text) if parts]
+        starts = [match.start() for match in re.finditer(alone, text) if tokens]
     return any(not is_common or _SAYS_ANSWER.search(text, 0, start) for start in starts)
 
 
@@ -115,20 +115,20 @@ class _DuplicateIndex:
 
     def grow(self, texts: tuple[Experience, ...]) -> None:
         """Add those of the texts that come after the ones that are there."""
-        for place in range(len(self.texts), len(texts)):
-            for word in shingles(texts[place].content):
-                self._places.setdefault(word, []).append(place)
+        for index in range(len(self.texts), len(texts)):
+            for word in shingles(texts[index].content):
+                self._places.setdefault(word, []).append(index)
         self.texts = texts
 
     def find(self, content: str) -> Experience | None:
         """The near-duplicate of a text that was added first."""
-        mine = shingles(content)
-        found = sorted((self._places.get(word, []) for word in mine), key=len)
-        few = found[: len(mine) - math.ceil(_NEAR_DUPLICATE * len(mine)) + 1]
-        for place in sorted({place for places in few for place in places}):
-            words = shingles(self.texts[place].content)
-            if len(mine & words) >= _NEAR_DUPLICATE * len(mine | words):
-                return self.texts[place]
+        words = shingles(content)
+        by_rarity = sorted((self._places.get(word, []) for word in words), key=len)
+        rarest = by_rarity[: len(words) - math.ceil(_NEAR_DUPLICATE * len(words)) + 1]
+        for index in sorted({index for indices in rarest for index in indices}):
+            other = shingles(self.texts[index].content)
+            if len(words & other) >= _NEAR_DUPLICATE * len(words | other):
+                return self.texts[index]
         return None
 
 
@@ -189,14 +189,14 @@ def shingles(text: str) -> frozenset[str]:
     """
     words = _words(text)
     single = [bool(_IS_IDEOGRAPH.match(word)) for word in words]
-    found = set()
+    units = set()
     for index, word in enumerate(words):
         has_next = index + 1 < len(words) and single[index + 1]
         if single[index] and has_next:
-            found.add(word + words[index + 1])
+            units.add(word + words[index + 1])
         elif not single[index] or index == 0 or not single[index - 1]:
-            found.add(word)
-    return frozenset(found)
+            units.add(word)
+    return frozenset(units)
 
 
 _MARKUP = re.compile(
@@ -221,15 +221,15 @@ def _check_form(content: str, kind: ExperienceKind) -> Reason | None:
         return Reason("too_many_characters", f"{len(content)} characters; at most {most} are allowed in a {kind}.")
     if not is_case and content.splitlines() != [content]:
         return Reason("not_one_line", "The text has a line break; it must be a single line.")
-    seen = without_control_characters(content)
-    seen = seen if is_case else seen.replace("\t", "")
-    if seen != content:
-        hidden = next(one for one, kept in zip(content, seen + "\n", strict=False) if one != kept)
+    visible = without_control_characters(content)
+    visible = visible if is_case else visible.replace("\t", "")
+    if visible != content:
+        hidden = next(character for character, kept in zip(content, visible + "\n", strict=False) if character != kept)
         return Reason("control_characters", f"The character U+{ord(hidden):04X} cannot be seen.")
     if is_case:
         return None
-    if found := _MARKUP.search(unicodedata.normalize("NFKC", content)):
-        return Reason("markup", f"{found.group().strip()!r} is markup of prompts or templates.")
+    if match := _MARKUP.search(unicodedata.normalize("NFKC", content)):
+        return Reason("markup", f"{match.group().strip()!r} is markup of prompts or templates.")
     if has_special_token(content):
         return Reason("markup", "The text has a token of chat templates.")
     words, most = count_words(content), MAX_INSTRUCTION_WORDS if kind == "instruction" else MAX_WORDS

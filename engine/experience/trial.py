@@ -38,13 +38,13 @@ REPLACED_BELOW, MIN_DIFFERENCES_TO_REPLACE = 0.3, 4
 probability that it helps is below this."""
 
 _EFFECTS = tuple(round(-0.30 + 0.02 * step, 2) for step in range(41))
-_HARMS, _HELPS = ([one for one in _EFFECTS if one < -0.01], [one for one in _EFFECTS if one > 0.05])
+_HARMS, _HELPS = ([effect for effect in _EFFECTS if effect < -0.01], [effect for effect in _EFFECTS if effect > 0.05])
 _PRIOR = tuple(
-    0.15 / len(_HARMS) if one in _HARMS else 0.50 / len(_HELPS) if one in _HELPS else 0.35 if one == 0 else 0.0
-    for one in _EFFECTS
+    0.15 / len(_HARMS) if effect in _HARMS else 0.50 / len(_HELPS) if effect in _HELPS else 0.35 if effect == 0 else 0.0
+    for effect in _EFFECTS
 )
 """0.15 spread evenly over harms, 0.35 at no effect, 0.50 spread evenly over effects of more than 0.05."""
-_NARROW_PRIOR = tuple(math.exp(-(((one - 0.05) / 0.05) ** 2) / 2) for one in _EFFECTS)
+_NARROW_PRIOR = tuple(math.exp(-(((effect - 0.05) / 0.05) ** 2) / 2) for effect in _EFFECTS)
 """The prior of the mean effect of all experiences of a kind: normal, with mean and standard deviation 0.05."""
 _PRIOR_VARIANCE, _PRIOR_WEIGHT = 0.25, 20
 
@@ -75,16 +75,16 @@ class Trial:
         """This trial with one more difference, of a problem of this likeness (from 0 to 1)."""
         return self._plus(Trial(1, likeness * value, value * value, likeness * likeness))
 
-    def without(self, part: "Trial") -> "Trial":
+    def without(self, other: "Trial") -> "Trial":
         """This trial without some of its differences."""
-        return self._plus(part, -1)
+        return self._plus(other, -1)
 
-    def _plus(self, part: "Trial", sign: int = 1) -> "Trial":
+    def _plus(self, other: "Trial", sign: int = 1) -> "Trial":
         return Trial(
-            self.differences + sign * part.differences,
-            self.total + sign * part.total,
-            self.squares + sign * part.squares,
-            self.weight + sign * part.weight,
+            self.differences + sign * other.differences,
+            self.total + sign * other.total,
+            self.squares + sign * other.squares,
+            self.weight + sign * other.weight,
             self.prior_effect,
         )
 
@@ -114,9 +114,9 @@ class Belief:
 
 def pooled_variance(trials: Iterable[Trial]) -> float:
     """The variance of a difference, over all experiences: 0.25 with the weight of 20 differences, and what was seen."""
-    seen = [trial for trial in trials if trial.differences > 1]
-    deviations = math.fsum(one.deviations for one in seen)
-    weight = sum(one.differences - 1 for one in seen)
+    measured = [trial for trial in trials if trial.differences > 1]
+    deviations = math.fsum(trial.deviations for trial in measured)
+    weight = sum(trial.differences - 1 for trial in measured)
     return (_PRIOR_VARIANCE * _PRIOR_WEIGHT + deviations) / (_PRIOR_WEIGHT + weight)
 
 
@@ -134,24 +134,24 @@ def belief(trial: Trial, variance: float, *, narrow: bool = False) -> Belief:
         prior = _tilted(prior, trial.prior_effect)
     mean = trial.mean or 0.0  # of no differences, which have no weight
     distances = [trial.weight * (mean - effect) ** 2 / (2 * variance) for effect in _EFFECTS]
-    nearest = min(far for far, weight in zip(distances, prior, strict=True) if weight)
-    weights = [weight * math.exp(nearest - far) for far, weight in zip(distances, prior, strict=True)]
-    helps = math.fsum(weight for one, weight in zip(_EFFECTS, weights, strict=True) if one > NOTEWORTHY)
+    nearest = min(distance for distance, weight in zip(distances, prior, strict=True) if weight)
+    weights = [weight * math.exp(nearest - distance) for distance, weight in zip(distances, prior, strict=True)]
+    helps = math.fsum(weight for effect, weight in zip(_EFFECTS, weights, strict=True) if effect > NOTEWORTHY)
     return Belief(_mean_effect(weights), helps / math.fsum(weights))
 
 
 def _mean_effect(weights: Sequence[float]) -> float:
-    return math.fsum(one * weight for one, weight in zip(_EFFECTS, weights, strict=True)) / math.fsum(weights)
+    return math.fsum(effect * weight for effect, weight in zip(_EFFECTS, weights, strict=True)) / math.fsum(weights)
 
 
 @functools.lru_cache(maxsize=1024)
-def _tilted(prior: tuple[float, ...], effect: float) -> tuple[float, ...]:
+def _tilted(prior: tuple[float, ...], mean: float) -> tuple[float, ...]:
     """A prior with another mean: each weight times ``exp(slope * effect)``. No effect at all keeps its weight."""
     low, high = -200.0, 200.0
     while high - low > 1e-9:
         slope = (low + high) / 2
-        weights = tuple(weight * math.exp(slope * (one - effect)) for one, weight in zip(_EFFECTS, prior, strict=True))
-        low, high = (slope, high) if _mean_effect(weights) < effect else (low, slope)
+        weights = tuple(mass * math.exp(slope * (effect - mean)) for effect, mass in zip(_EFFECTS, prior, strict=True))
+        low, high = (slope, high) if _mean_effect(weights) < mean else (low, slope)
     return weights
 
 
@@ -192,31 +192,32 @@ class Trials:
         """The trial of an experience; one without differences if it was never measured."""
         return self.by_id.get(experience_id, Trial())
 
-    def belief(self, one: Experience) -> Belief:
+    def belief(self, experience: Experience) -> Belief:
         """What is known of an experience: of a case what all of them are worth, and of a lesson its own differences.
 
         A lesson begins with what others were worth where it did not stand.
         """
-        if one.kind == "case":
+        if experience.kind == "case":
             return self.belief_in("case")
-        trial, others = self.of(one.id), self.of_kind(one.kind).without(self.beside.get(one.id, Trial()))
+        trial = self.of(experience.id)
+        others = self.of_kind(experience.kind).without(self.beside.get(experience.id, Trial()))
         if others.differences:
             trial = replace(trial, prior_effect=round(belief(others, self.variance, narrow=True).effect, 6))
         return belief(trial, self.variance)
 
-    def is_used(self, one: Experience, beside_cases: bool) -> bool:
+    def is_used(self, experience: Experience, beside_cases: bool) -> bool:
         """Whether an experience is used outside of learning.
 
         Beside cases a lesson is worth less than without them, and a prompt has all lessons of a problem, not the half
         that it has while learning. So beside cases that are known to help, it has to help more probably than not.
 
         Args:
-            one: the experience.
+            experience: the experience.
             beside_cases: prompts have cases.
         """
-        found = self.belief(one)
-        needs_more = one.kind == "lesson" and beside_cases and self.knows_cases
-        return found.helps and (not needs_more or found.p_helps >= _LIKELY)
+        posterior = self.belief(experience)
+        needs_more = experience.kind == "lesson" and beside_cases and self.knows_cases
+        return posterior.helps and (not needs_more or posterior.p_helps >= _LIKELY)
 
     def belief_in(self, kind: ExperienceKind) -> Belief:
         """What is known of one more experience of a kind in a prompt."""
@@ -248,8 +249,8 @@ class Trials:
         """The ids of the experiences to retire after this group; checked every 25 groups."""
         if not self.groups or self.groups % UPDATED_EVERY:
             return []
-        measured = (one for one in candidates if self.of(one.id).differences >= MIN_DIFFERENCES)
-        return [one.id for one in measured if self.belief(one).p_helps < RETIRED_BELOW]
+        measured = (experience for experience in candidates if self.of(experience.id).differences >= MIN_DIFFERENCES)
+        return [experience.id for experience in measured if self.belief(experience).p_helps < RETIRED_BELOW]
 
     def cases_may_help(self) -> bool:
         """Whether cases stand in prompts while learning: until all of them together are refuted."""
@@ -267,8 +268,8 @@ class Trials:
 
     def least_promising(self, candidates: Iterable[Experience]) -> str | None:
         """The id of the experience that gives up its place in a full library; None if each may still help."""
-        measured = [one for one in candidates if self.of(one.id).differences >= MIN_DIFFERENCES_TO_REPLACE]
-        worst = min(measured, key=lambda one: self.belief(one).p_helps, default=None)
+        measured = [entry for entry in candidates if self.of(entry.id).differences >= MIN_DIFFERENCES_TO_REPLACE]
+        worst = min(measured, key=lambda entry: self.belief(entry).p_helps, default=None)
         return worst.id if worst is not None and self.belief(worst).p_helps < REPLACED_BELOW else None
 
     def interval(self, experience_id: str) -> tuple[float, float, float] | None:
@@ -278,7 +279,7 @@ class Trials:
             return None
         half = 1.96 * math.sqrt(self.variance / trial.weight)
         # Of few differences at low likenesses, the slope can be outside of what shares of right answers can differ by.
-        mean, low, high = (min(max(one, -1.0), 1.0) for one in (trial.mean, trial.mean - half, trial.mean + half))
+        mean, low, high = (min(max(effect, -1.0), 1.0) for effect in (trial.mean, trial.mean - half, trial.mean + half))
         return mean, low, high
 
     def with_group(
@@ -297,30 +298,30 @@ class Trials:
             kinds: id -> kind of an experience that is measured together with the others of its kind.
         """
         measured = {
-            one: self.of(one).with_difference(difference if half == "A" else -difference, likeness.get(one, 1.0))
-            for one, half in halves.items()
-            if kinds.get(one) != "case"
+            name: self.of(name).with_difference(difference if half == "A" else -difference, likeness.get(name, 1.0))
+            for name, half in halves.items()
+            if kinds.get(name) != "case"
         }
         more: dict[ExperienceKind, float] = {}  # than in B, each times its likeness
-        for one, kind in kinds.items():
-            more[kind] = more.get(kind, 0.0) + likeness.get(one, 1.0) * (1 if halves[one] == "A" else -1)
+        for name, kind in kinds.items():
+            more[kind] = more.get(kind, 0.0) + likeness.get(name, 1.0) * (1 if halves[name] == "A" else -1)
         together = {
             kind: self.of_kind(kind).with_difference(difference, count) for kind, count in more.items() if count
         }
         beside = {
-            one: self.beside.get(one, Trial()).with_difference(difference, more[kind])
-            for one, kind in kinds.items()
+            name: self.beside.get(name, Trial()).with_difference(difference, more[kind])
+            for name, kind in kinds.items()
             if kind == "lesson" and more[kind]
         }
         by_id, together = {**self.by_id, **measured}, {**self.together, **together}
-        every, groups = [*by_id.values(), together.get("case", Trial())], self.groups + 1
+        trials, groups = [*by_id.values(), together.get("case", Trial())], self.groups + 1
         return replace(
             self,
             by_id=by_id,
             groups=groups,
             together=together,
             beside={**self.beside, **beside},
-            variance=pooled_variance(every) if groups % UPDATED_EVERY == 0 else self.variance,
+            variance=pooled_variance(trials) if groups % UPDATED_EVERY == 0 else self.variance,
         )
 
     def of_run(self, experiences: Iterable[Experience], model: str, task_file: str = "") -> "Trials":
@@ -329,13 +330,13 @@ class Trials:
         If they were measured with another one, they begin again: an experience that was measured has no differences,
         and a prior whose mean is its present effect.
         """
-        known, given = (self.model, self.task_file), (model, task_file)
-        is_other = any(before and now and before != now for before, now in zip(known, given, strict=True))
+        known, current = (self.model, self.task_file), (model, task_file)
+        is_other = any(before and now and before != now for before, now in zip(known, current, strict=True))
         trials = replace(self, model=model or self.model, task_file=task_file or self.task_file)
         if not is_other:
             return trials
-        measured = (one for one in experiences if one.id in self.by_id)
-        by_id = {one.id: _begun(self.belief(one)) for one in measured}
+        measured = (experience for experience in experiences if experience.id in self.by_id)
+        by_id = {experience.id: _begun(self.belief(experience)) for experience in measured}
         cases: dict[ExperienceKind, Trial] = {"case": _begun(self.belief_in("case"))} if "case" in self.together else {}
         return replace(trials, by_id=by_id, groups=0, together=cases, beside={})
 

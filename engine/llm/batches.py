@@ -138,8 +138,8 @@ class BatchCollector:
         for task in was_waiting:
             task.cancel()
         await asyncio.gather(*was_waiting, return_exceptions=True)
-        left = [batch for url in self._urls for batch in self._journal.noted_batches(url)]
-        for batch in left if was_waiting else ():
+        unfinished = [batch for url in self._urls for batch in self._journal.noted_batches(url)]
+        for batch in unfinished if was_waiting else ():
             if batch.batch_id is None or batch.file_id in self._batches:
                 self._sender.trouble.tell(
                     f"the batch of {len(batch.requests)} requests ({batch.batch_id or batch.file_id}) stays at "
@@ -160,20 +160,20 @@ class BatchCollector:
         Returns:
             custom id -> its batch, without those whose replies are in the journal.
         """
-        while (left := self._arrived_at + _QUIET_S - self._sender.clock()) > 0:
-            await self._sender.sleep(left)
+        while (wait_s := self._arrived_at + _QUIET_S - self._sender.clock()) > 0:
+            await self._sender.sleep(wait_s)
         waiting, _ = self._waiting.pop(connection)
         url, batches = connection.endpoint.shown_url, _Batches()
         self._urls.add(url)
         async with self._locked():
             for noted in self._journal.noted_batches(url):
-                if inside := [one.custom_id for one in waiting if self._is_open(noted, one.custom_id)]:
+                if inside := [entry.custom_id for entry in waiting if self._is_open(noted, entry.custom_id)]:
                     batches |= dict.fromkeys(inside, await self._begun(connection, noted))
-            new = [one for one in waiting if one.custom_id not in batches]
-            stored = self._journal.get_many([one.key for one in new])  # after the notes, which are removed after it
-            for part in _files([one for one in new if one.key not in stored]):
-                noted = NotedBatch(url, "", {one.custom_id: one.key for one in part})
-                noted = replace(noted, file_id=await self._call(connection, None, _upload, part))
+            new = [entry for entry in waiting if entry.custom_id not in batches]
+            stored = self._journal.get_many([entry.key for entry in new])  # after the notes, which are removed after it
+            for file in _files([entry for entry in new if entry.key not in stored]):
+                noted = NotedBatch(url, "", {entry.custom_id: entry.key for entry in file})
+                noted = replace(noted, file_id=await self._call(connection, None, _upload, file))
                 self._journal.note_batch(noted)
                 batches |= dict.fromkeys(noted.requests, await self._begun(connection, noted))
         return batches
@@ -209,14 +209,14 @@ class BatchCollector:
 
     async def _lines(self, connection: EndpointConnection, noted: NotedBatch) -> _Lines:
         """Wait for the end of a batch; what its files say of its requests."""
-        count, began, wait_s, told = len(noted.requests), self._sender.clock(), _FIRST_POLL_S, 0
+        count, began, wait_s, reported = len(noted.requests), self._sender.clock(), _FIRST_POLL_S, 0
         path = f"batches/{quote(noted.batch_id or '', safe='')}"
         while (state := await self._call(connection, noted, _state, path)).status not in _ENDED:
             done = sum((state.request_counts or {}).get(name, 0) for name in ("completed", "failed"))
-            if done > told:
+            if done > reported:
                 minutes = (self._sender.clock() - began) / 60
                 self._sender.trouble.tell(f"batch of {count} requests: {done} done ({minutes:.0f} min)")
-                told = done
+                reported = done
             await self._sender.sleep(wait_s)
             wait_s = min(_LONGEST_POLL_S, 1.5 * wait_s)
         connection.reached = True
@@ -226,7 +226,7 @@ class BatchCollector:
         lines: _Lines = {}
         for file_id in filter(None, (state.output_file_id, state.error_file_id)):
             lines = await self._call(connection, noted, _download, file_id, noted.requests) | lines
-        answered = {one: key for one, key in noted.requests.items() if one in lines and lines[one][0] == _OK}
+        answered = {name: key for name, key in noted.requests.items() if name in lines and lines[name][0] == _OK}
         if len(answered) < count:
             self._journal.note_batch(replace(noted, requests=answered))  # the others are asked for in another way
         self._sender.trouble.tell(f"batch of {count} requests: {state.status}, {len(answered)} answered")
@@ -300,21 +300,21 @@ def _path(connection: EndpointConnection) -> str:
 
 def _files(waiting: Sequence[_Waiting]) -> Iterator[list[_Waiting]]:
     """Split requests into files within the limits."""
-    part: list[_Waiting] = []
+    file: list[_Waiting] = []
     size = 0
     for request in waiting:
-        if part and (len(part) == _MOST_REQUESTS or size + len(request.line) > _MOST_BYTES):
-            yield part
-            part, size = [], 0
-        part.append(request)
+        if file and (len(file) == _MOST_REQUESTS or size + len(request.line) > _MOST_BYTES):
+            yield file
+            file, size = [], 0
+        file.append(request)
         size += len(request.line)
-    if part:
-        yield part
+    if file:
+        yield file
 
 
-async def _upload(connection: EndpointConnection, part: Sequence[_Waiting]) -> str:
+async def _upload(connection: EndpointConnection, file: Sequence[_Waiting]) -> str:
     """Upload a file of requests; the provider's name of it."""
-    content = b"".join(request.line for request in part)
+    content = b"".join(request.line for request in file)
     return _State.model_validate_json(await connection.transport.call("files", {"purpose": "batch"}, content)).id
 
 

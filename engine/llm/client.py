@@ -176,7 +176,7 @@ class LLMClient:
         self, request: ChatRequest, sample_indices: Sequence[int], *, is_extra: bool = False
     ) -> list[Reply]:
         """As :meth:`sample`, with the limit of the request; an extra request may be refused."""
-        own: set[asyncio.Task[dict[str, Reply]]] = set()
+        sent: set[asyncio.Task[dict[str, Reply]]] = set()
         async with self._sender.cancel_scope.call():
             endpoint = self._manager.endpoint(request.role)
             keys = request_keys(request, endpoint.model, endpoint.extra_body, sample_indices, endpoint.api)
@@ -191,16 +191,16 @@ class LLMClient:
                             replies[key] = reply_of(missing.pop(key), completion)
                     shared = {self._in_flight[key] for key in missing if key in self._in_flight}
                     unsent = {key: index for key, index in missing.items() if key not in self._in_flight}
-                    own = self._start(endpoint, request, unsent, is_extra=is_extra) if unsent else set()
-                    if own or shared:
-                        await asyncio.wait(own | shared)
-                    for task in own | shared:
-                        if task in own or not (task.cancelled() or task.exception()):  # else they are asked for here
-                            found = task.result()
-                            replies |= {key: found[key] for key in found.keys() & missing}
+                    sent = self._start(endpoint, request, unsent, is_extra=is_extra) if unsent else set()
+                    if sent or shared:
+                        await asyncio.wait(sent | shared)
+                    for task in sent | shared:
+                        if task in sent or not (task.cancelled() or task.exception()):  # else they are asked for here
+                            results = task.result()
+                            replies |= {key: results[key] for key in results.keys() & missing}
                     missing = {key: index for key, index in missing.items() if key not in replies}
             finally:
-                _cancel_once(own)
+                _cancel_once(sent)
         return [replies[key] for key in keys]
 
     def _start(
@@ -208,17 +208,17 @@ class LLMClient:
     ) -> set[asyncio.Task[dict[str, Reply]]]:
         """Send requests for samples: one for consecutive indices if the endpoint supports ``n``, else one for each."""
         connection = self._connection(endpoint)
-        parts: list[dict[str, int]] = []
+        chunks: list[dict[str, int]] = []
         for key, index in sorted(samples.items(), key=itemgetter(1)):
-            if parts and index - 1 in parts[-1].values() and "n" not in connection.dropped:
-                parts[-1][key] = index
+            if chunks and index - 1 in chunks[-1].values() and "n" not in connection.dropped:
+                chunks[-1][key] = index
             else:
-                parts.append({key: index})
+                chunks.append({key: index})
         tasks = set()
-        for part in parts:
-            task = asyncio.create_task(self._sender.send(connection, endpoint, request, part, is_extra=is_extra))
-            self._in_flight |= dict.fromkeys(part, task)
-            task.add_done_callback(partial(self._ended, part))
+        for chunk in chunks:
+            task = asyncio.create_task(self._sender.send(connection, endpoint, request, chunk, is_extra=is_extra))
+            self._in_flight |= dict.fromkeys(chunk, task)
+            task.add_done_callback(partial(self._ended, chunk))
             tasks.add(task)
         return tasks
 

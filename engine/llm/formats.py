@@ -322,9 +322,9 @@ def _limit(sent: dict[str, Any]) -> Any:
 
 def _merged(sent: dict[str, Any], name: str, **fields: Any) -> dict[str, Any]:
     """An object of a body with these fields. What the body says of it itself goes before them."""
-    given = _object(sent, name)
+    existing = _object(sent, name)
     sent.pop(name, None)
-    return _filled(fields, given)
+    return _filled(fields, existing)
 
 
 def _filled(fields: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
@@ -345,7 +345,7 @@ def _joined(parts: list[Mapping[str, Any]], name: str, between: str = "") -> str
     return between.join(text for part in parts if isinstance(text := part.get(name), str))
 
 
-def _object(given: Any, name: str) -> Mapping[str, Any]:
+def _object(parent: Any, name: str) -> Mapping[str, Any]:
     """The object that a value has under this name; empty if there is none."""
-    value = given.get(name) if isinstance(given, Mapping) else None
+    value = parent.get(name) if isinstance(parent, Mapping) else None
     return value if isinstance(value, Mapping) else {}

@@ -121,19 +121,19 @@ class ResponseJournal:
         Raises:
             JournalError: the file cannot be read.
         """
-        found = {}
+        completions = {}
         for start in range(0, len(keys), _MAX_ROWS):
-            part = keys[start : start + _MAX_ROWS]
-            marks = ",".join("?" * len(part))
+            chunk = keys[start : start + _MAX_ROWS]
+            marks = ",".join("?" * len(chunk))
             sql = f"SELECT key, CAST(completion AS BLOB) FROM replies WHERE key IN ({marks})"  # noqa: S608 - marks only
             with self._errors(_UNREADABLE):
-                rows = self._database.execute(sql, part).fetchall()
+                rows = self._database.execute(sql, chunk).fetchall()
             for key, text in rows:
                 with contextlib.suppress(ValidationError):
                     completion = Completion.model_validate_json(text)
                     if not is_failed_finish(completion.finish_reason):
-                        found[key] = completion
-        return found
+                        completions[key] = completion
+        return completions
 
     @contextlib.contextmanager
     def at_once(self) -> Iterator[None]:
@@ -203,9 +203,9 @@ class ResponseJournal:
         """Close the file. May be called twice."""
         self._database.close()
 
-    def _errors(self, what: str) -> contextlib.AbstractContextManager[None]:
+    def _errors(self, failure: str) -> contextlib.AbstractContextManager[None]:
         fix = (
             "Check permissions and free disk space, then run the same command again. "
             "A damaged file may be moved away; its replies are then requested again."
         )
-        return database_errors(JournalError, f"{what}: {self.path}", fix)
+        return database_errors(JournalError, f"{failure}: {self.path}", fix)

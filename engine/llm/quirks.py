@@ -105,7 +105,7 @@ _ALL_SAMPLING = re.compile(
 def parts_of(request: ChatRequest, count: int, extra_body: Mapping[str, Any]) -> frozenset[str]:
     """The optional parts of a request for ``count`` samples."""
     sampling = request.sampling
-    given = extra_body.keys() | (request.body or {}).keys()
+    fields = extra_body.keys() | (request.body or {}).keys()
     wanted = {
         ZERO: sampling.temperature == 0 and "temperature" not in extra_body,
         "temperature": sampling.temperature is not None,
@@ -117,9 +117,9 @@ def parts_of(request: ChatRequest, count: int, extra_body: Mapping[str, Any]) ->
         "return_token_ids": sampling.logprobs,
         "max_tokens": sampling.max_tokens is not None,
         SYSTEM: any(message.role == "system" for message in request.messages),
-        ADAPTIVE: "reasoning_effort" in given,
+        ADAPTIVE: "reasoning_effort" in fields,
     }
-    return frozenset(name for name, is_wanted in wanted.items() if is_wanted) | (_OF_EXTRA_BODY & given)
+    return frozenset(name for name, is_wanted in wanted.items() if is_wanted) | (_OF_EXTRA_BODY & fields)
 
 
 def refused_part(text: str, param: str | None, sent: Collection[str]) -> str | None:
@@ -132,8 +132,8 @@ def refused_part(text: str, param: str | None, sent: Collection[str]) -> str | N
     """
     # An error about max_tokens usually means that its value is too large; leaving it out would hide that.
     named = (param or "").split(".")[0]
-    said = {name: part.said or rf"\b{name.replace('_', '[_ ]')}\b" for name, part in OPTIONAL.items() if name in sent}
-    by_text = [name for name, pattern in said.items() if re.search(pattern, text, re.IGNORECASE | re.ASCII)]
+    patterns = {name: row.said or rf"\b{name.replace('_', '[_ ]')}\b" for name, row in OPTIONAL.items() if name in sent}
+    by_text = [name for name, pattern in patterns.items() if re.search(pattern, text, re.IGNORECASE | re.ASCII)]
     if named in sent and named != "max_tokens" and not (by_text and by_text[0] == ZERO):
         return named
     if not by_text and _ALL_SAMPLING.search(text):

@@ -79,7 +79,7 @@ def read_reply(
     raw = payload.get("choices")
     if not isinstance(raw, list) or not raw:
         return bad(_retry("wrong_schema", "the body has no choices"))
-    read = [_given_choice(payload, given)] if given else [_read_choice(one) for one in _in_order(raw, count)]
+    read = [_given_choice(payload, given)] if given else [_read_choice(choice) for choice in _in_order(raw, count)]
     choices = [choice if isinstance(choice, Completion) else None for choice in read]
     if not any(choices):
         unusable = (choice for choice in read if isinstance(choice, RetryDecision))
@@ -147,14 +147,14 @@ def completions(
 
 def split_by_size(total: int, sizes: list[int]) -> list[int]:
     """Divide ``total`` in proportion to ``sizes`` (not all 0) into integers that sum to it."""
-    whole = sum(sizes)
-    parts, before, seen = [], 0, 0
+    size_sum = sum(sizes)
+    shares, before, size_so_far = [], 0, 0
     for size in sizes:
-        seen += size
-        until = total * seen // whole
-        parts.append(until - before)
+        size_so_far += size
+        until = total * size_so_far // size_sum
+        shares.append(until - before)
         before = until
-    return parts
+    return shares
 
 
 def is_blank(text: str, finish_reason: str | None) -> bool:
@@ -249,7 +249,7 @@ def _read_choice(raw: Any) -> Completion | RetryDecision:
     if length > _MOST_CHARACTERS:
         return _retry("too_long", f"a choice has {length:,} characters, and at most {_MOST_CHARACTERS:,} are read")
     token_ids, calls, logprobs = raw.get("token_ids"), message.get("tool_calls"), _logprobs(raw.get("logprobs"))
-    if not isinstance(token_ids, list) or not all(type(one) is int and 0 <= one < _MOST_TOKEN_IDS for one in token_ids):
+    if not isinstance(token_ids, list) or not all(type(id_) is int and 0 <= id_ < _MOST_TOKEN_IDS for id_ in token_ids):
         token_ids = None
     if token_ids is not None and logprobs is not None and len(token_ids) != len(logprobs):
         logprobs = None  # they do not match; the ids are more reliable

@@ -62,11 +62,11 @@ def request_body(
     api = format_of(endpoint)
     sampling, seed = request.sampling, request.sampling.seed
     if seed is not None:
-        text = json.dumps([seed, *([one.role, one.content] for one in request.messages), *request.images])
+        text = json.dumps([seed, *([message.role, message.content] for message in request.messages), *request.images])
         seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:4]) % _SEEDS + first_index
-    own = {"model": endpoint.model, "seed": seed, "n": count if count > 1 else None}
+    fields = {"model": endpoint.model, "seed": seed, "n": count if count > 1 else None}
     if request.body is not None:
-        body = request.body | {name: value for name, value in own.items() if value is not None}
+        body = request.body | {name: value for name, value in fields.items() if value is not None}
         if "max_tokens" in left_out and "max_tokens" in body | endpoint.extra_body:
             body["max_completion_tokens"] = (body | endpoint.extra_body)["max_tokens"]
     else:
@@ -76,7 +76,7 @@ def request_body(
             "temperature": None if ZERO in left_out else sampling.temperature,
             "top_p": sampling.top_p,
             "max_completion_tokens" if "max_tokens" in left_out else "max_tokens": sampling.max_tokens,
-            "n": own["n"],
+            "n": fields["n"],
             "seed": seed,
             "response_format": None if request.json_schema is None else response_format(request.json_schema),
             "logprobs": sampling.logprobs or None,

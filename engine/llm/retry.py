@@ -136,18 +136,18 @@ def classify_status(status: int, headers: Mapping[str, str], body: object, conte
         context: the request that failed.
     """
     text, codes, param, is_of_api = _read_error(body)
-    said = "\n".join((text, *codes))
+    text_and_codes = "\n".join((text, *codes))
     wait_s, code = wait_from_headers(headers, context.now), f"http_{status}"
-    override, is_too_long = headers.get("x-should-retry"), TOO_LONG.search(said) is not None
+    override, is_too_long = headers.get("x-should-retry"), TOO_LONG.search(text_and_codes) is not None
     if status == 429 and "insufficient_quota" in codes:
         return RetryDecision(RetryAction.STOP, "no_credit", text)
     if status == 429:
         action = RetryAction.GIVE_UP if override == "false" else RetryAction.SLOW_DOWN
         return RetryDecision(action, code, text, wait_s)
     if status in (400, 422, 500, 501) and not is_too_long:
-        part = refused_part(text, param, context.optional)
-        if part is not None:
-            return RetryDecision(RetryAction.DROP_PARAMETER, code, text, parameter=part)
+        refused = refused_part(text, param, context.optional)
+        if refused is not None:
+            return RetryDecision(RetryAction.DROP_PARAMETER, code, text, parameter=refused)
     if status in (500, 501) and is_too_long:
         return RetryDecision(RetryAction.REJECT, "context_too_long", text)
     if status >= 500 or status in (408, 409, 425):
@@ -156,10 +156,10 @@ def classify_status(status: int, headers: Mapping[str, str], body: object, conte
         return RetryDecision(action, code, text, wait_s, may_be_billed=is_timeout)
     if override == "true":
         return RetryDecision(RetryAction.RETRY, code, text, wait_s)
-    if status in (400, 403, 422) and FILTERED.search(said):
+    if status in (400, 403, 422) and FILTERED.search(text_and_codes):
         return RetryDecision(RetryAction.REJECT, "content_filter", text)
     if status in (401, 403):
-        blames_key = ABOUT_KEY.search(said) or (status == 401 and len(text.split()) < _FEWEST_WORDS)
+        blames_key = ABOUT_KEY.search(text_and_codes) or (status == 401 and len(text.split()) < _FEWEST_WORDS)
         words = re.sub(r"\S+", lambda word: MASK if _may_be_key(word[0]) else word[0], text)
         return RetryDecision(RetryAction.STOP, "bad_key" if blames_key else code, words or f"HTTP {status}")
     if status == 402:
@@ -168,7 +168,7 @@ def classify_status(status: int, headers: Mapping[str, str], body: object, conte
         if is_of_api:
             return RetryDecision(RetryAction.REJECT, "context_too_long", text)
         return RetryDecision(RetryAction.GIVE_UP, code, _TOO_LARGE)
-    if status == 404 or (status in (400, 422) and not is_too_long and NO_MODEL.search(said)):
+    if status == 404 or (status in (400, 422) and not is_too_long and NO_MODEL.search(text_and_codes)):
         return RetryDecision(RetryAction.STOP, "unknown_model", text)
     if status in (400, 422) and is_too_long:
         window = WINDOW.search(text)

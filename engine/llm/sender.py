@@ -161,7 +161,7 @@ class RequestSender:
             result = await self._exchange(call, most, held, None)
             if isinstance(result, RetryDecision) and self.journal is not None:  # another process may have stored it
                 stored = self.journal.get_many(list(call.samples))
-                return {key: reply_of(call.samples[key], one) for key, one in stored.items()} or result
+                return {key: reply_of(call.samples[key], completion) for key, completion in stored.items()} or result
             return result
         try:
             expected = most[0] // 3 + count * connection.expected_completion_tokens(max_tokens)
@@ -213,10 +213,10 @@ class RequestSender:
             self.budget.settle(held, sum(used), priced.cost_usd(*used, cached))
         received = {}
         with contextlib.nullcontext() if self.journal is None else self.journal.at_once():
-            for made in completions(result, priced, list(call.samples), call.attempts, latency_s, call.wasted):
-                if made is not None:
-                    key = made.request_key
-                    stored = made if self.journal is None else await self.journal.put(key, made)
+            for completion in completions(result, priced, list(call.samples), call.attempts, latency_s, call.wasted):
+                if completion is not None:
+                    key = completion.request_key
+                    stored = completion if self.journal is None else await self.journal.put(key, completion)
                     received[key] = reply_of(call.samples[key], stored)
         return received
 
@@ -267,14 +267,14 @@ class RequestSender:
         connection = call.connection
         if call.is_batched and not decision.parameter:  # the verdict on it is that of a single attempt
             decision = replace(decision, action=RetryAction.RETRY, wait_s=None)
-        part = decision.parameter
+        parameter = decision.parameter
         is_new_schema = connection.answers > 0 and "response_format" in names - connection.proven
         if is_new_schema and call.failures and decision.code == "http_500":  # some servers say no more than that
-            part = "response_format"
-        if part:  # the request was incomplete, not failed: not counted
-            if connection.drop_parameter(part):
-                self.trouble.leaves_out(call.endpoint, part)
-            return replace(decision, action=RetryAction.DROP_PARAMETER, parameter=part)
+            parameter = "response_format"
+        if parameter:  # the request was incomplete, not failed: not counted
+            if connection.drop_parameter(parameter):
+                self.trouble.leaves_out(call.endpoint, parameter)
+            return replace(decision, action=RetryAction.DROP_PARAMETER, parameter=parameter)
         call.failures += 1
         call.is_batched = False
         call.wasted.add(Spent(decision.prompt_tokens, decision.completion_tokens))

@@ -192,13 +192,13 @@ async def _refuse_errors(response: Any) -> None:
 
 async def _first_bytes(response: Any, most: int) -> bytes:
     """The body, or its first ``most`` bytes. What is left of it is never received: the connection is closed."""
-    parts, left = [], most
-    async for part in response.aiter_bytes():
-        parts.append(part[:left])
-        left -= len(parts[-1])
-        if not left:
+    chunks, remaining = [], most
+    async for chunk in response.aiter_bytes():
+        chunks.append(chunk[:remaining])
+        remaining -= len(chunks[-1])
+        if not remaining:
             break
-    return b"".join(parts)
+    return b"".join(chunks)
 
 
 def _reason(cause: BaseException) -> str:

@@ -24,7 +24,7 @@ _MANY_BLANKS, _BLANK_SHARE = 5, 0.1
 _FEWEST_TOKENS = 64
 """Fewer reported prompt tokens are no prompt that was cut: the server does not count them."""
 _told: set[tuple[str, str, str]] = set()
-"""What was said of a model in this process, and is not said again: (address, model, what)."""
+"""What was said of a model in this process, and is not said again: (address, model, topic)."""
 
 
 class TroubleReporter:
@@ -96,11 +96,11 @@ class TroubleReporter:
             text = describe(endpoint, decision, True).rstrip(".")
             self._tell_of(endpoint, f"⚠ {text}. Others are answered: its problem stays open{hint}")
 
-    def leaves_out(self, endpoint: Endpoint, part: str) -> None:
+    def leaves_out(self, endpoint: Endpoint, name: str) -> None:
         """Report once that a part of requests is left out from now on, if that changes replies."""
-        if instead := OPTIONAL[part].instead:
-            what = "a system message:" if part == SYSTEM else f"{part}: it is left out, and"
-            self._tell_once(endpoint, part, f"{endpoint.model} does not take {what} {instead}")
+        if instead := OPTIONAL[name].instead:
+            refused = "a system message:" if name == SYSTEM else f"{name}: it is left out, and"
+            self._tell_once(endpoint, name, f"{endpoint.model} does not take {refused} {instead}")
 
     def asks_for_more_tokens(self, endpoint: Endpoint, limit: int | None, more: int | None) -> None:
         """Report once that replies whose tokens were used up by thinking are asked for again."""
@@ -144,8 +144,8 @@ class TroubleReporter:
                 "reasoning parser of the server",
             )
 
-    def _tell_once(self, endpoint: Endpoint, what: str, text: str) -> None:
-        key = (endpoint.shown_url, endpoint.model, what)
+    def _tell_once(self, endpoint: Endpoint, topic: str, text: str) -> None:
+        key = (endpoint.shown_url, endpoint.model, topic)
         if key not in _told:
             _told.add(key)
             self.tell(text)
@@ -164,8 +164,8 @@ def describe(endpoint: Endpoint, decision: RetryDecision, answered: bool) -> str
         decision: why it failed.
         answered: whether the endpoint has answered any request; if not, its address may be wrong.
     """
-    url, said = endpoint.shown_url, as_one_line(endpoint.mask.message(decision.message))
-    message = " ".join(said.split())[:200] or "no message"
+    url, line = endpoint.shown_url, as_one_line(endpoint.mask.message(decision.message))
+    message = " ".join(line.split())[:200] or "no message"
     if decision.code == "connection":
         hint = "; is the server running?" if message == "connection refused" else ""
         return f"cannot reach {url}: {message}{hint}"
@@ -174,8 +174,8 @@ def describe(endpoint: Endpoint, decision: RetryDecision, answered: bool) -> str
     elif decision.code.startswith("http_"):
         text = f"{url} reports HTTP {decision.code.removeprefix('http_')}: {message}"
     elif decision.code in ("content_filter", "context_too_long"):
-        what = "content" if decision.code == "content_filter" else "length"
-        text = f"{url} refused a request for its {what}: {message}"
+        cause = "content" if decision.code == "content_filter" else "length"
+        text = f"{url} refused a request for its {cause}: {message}"
     elif decision.code in _FATAL:
         text = f"{url} refused a request: {message}"
     else:

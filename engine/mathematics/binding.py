@@ -22,7 +22,7 @@ from engine.mathematics.rule import Rule
 _SPELLED: Mapping[str, Callable[[list[str]], str]] = {
     "pow": "".join,
     "mul": "".join,
-    "log": lambda parts: "log" + "".join(reversed(parts)),
+    "log": lambda texts: "log" + "".join(reversed(texts)),
 }
 _POWERS = {"squared": "2", "cubed": "3"}
 

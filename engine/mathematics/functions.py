@@ -95,8 +95,8 @@ def _factorial(budget: WorkBudget, value: Value) -> Value:
     return math.factorial(number)
 
 
-def _chosen(budget: WorkBudget, total: Value, part: Value, ordered: bool = False) -> int:
-    n, k = as_whole(total), as_whole(part)
+def _chosen(budget: WorkBudget, total: Value, chosen: Value, ordered: bool = False) -> int:
+    n, k = as_whole(total), as_whole(chosen)
     if n < 0:
         fail("domain", "a binomial coefficient of a negative number")
     if k < 0 or k > n:
@@ -139,7 +139,7 @@ OPERATIONS: dict[str, tuple[int, int, Callable[..., Value]]] = {
     "ceil": (1, 1, lambda budget, value: math.ceil(settled(value))),
     "factorial": (1, 1, _factorial),
     "binomial": (2, 2, _chosen),
-    "permutations": (2, 2, lambda budget, total, part: _chosen(budget, total, part, ordered=True)),
+    "permutations": (2, 2, lambda budget, total, chosen: _chosen(budget, total, chosen, ordered=True)),
     "gcd": (2, _MANY, lambda budget, *values: math.gcd(*map(as_whole, values))),
     "lcm": (2, 50, lambda budget, *values: math.lcm(*map(as_whole, values))),
     "min": (2, _MANY, lambda budget, *values: min(values)),

@@ -75,8 +75,8 @@ def _rule(text: str, effect: str, only_cause: str) -> Rule:
 
 def _split_equation(text: str) -> tuple[str, str, str]:
     """Split a text at its last plain ``=``; without one, the first two parts are empty."""
-    places = [match.start() for match in re.finditer(r"(?<![<>=!])=(?!=)", text)]
-    return (text[: places[-1]], "=", text[places[-1] + 1 :]) if places else ("", "", text)
+    positions = [match.start() for match in re.finditer(r"(?<![<>=!])=(?!=)", text)]
+    return (text[: positions[-1]], "=", text[positions[-1] + 1 :]) if positions else ("", "", text)
 
 
 def _read_clause(clause: str, local: dict[str, Node]) -> None:

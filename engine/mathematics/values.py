@@ -134,8 +134,8 @@ def as_float(value: Value) -> float:
 
 def as_whole(value: Value) -> int:
     """A value as an integer; rounding noise of floats is ignored."""
-    whole = settled(value)
-    return whole if isinstance(whole, int) else fail("not_an_integer", "an integer is needed here")
+    number = settled(value)
+    return number if isinstance(number, int) else fail("not_an_integer", "an integer is needed here")
 
 
 def settled(value: Value) -> Value:

@@ -30,15 +30,15 @@ def plain_name(name: str) -> str:
 
 def cells(row: Mapping[str, Any], prefix: str = "", depth: int = 0) -> dict[str, Any]:
     """The columns of a row. An object becomes columns with dotted names, unless it has a meaning as a whole."""
-    found: dict[str, Any] = {}
+    columns: dict[str, Any] = {}
     for name, value in row.items():
         column = f"{prefix}{name}"
         is_object = isinstance(value, Mapping) and value and depth < _MAX_DEPTH
         if is_object and not _KEPT_WHOLE.fullmatch(plain_name(column)):
-            found |= cells(value, f"{column}.", depth + 1)
+            columns |= cells(value, f"{column}.", depth + 1)
         else:
-            found[column] = value
-    return found
+            columns[column] = value
+    return columns
 
 
 def value_of(row: Mapping[str, Any], column: str) -> Any:
@@ -70,11 +70,11 @@ def renamed(row: Mapping[str, Any], fields: Mapping[str, str] | None, where: str
         return row
 
     def value(column: str) -> Any:
-        found = value_of(row, column)
+        content = value_of(row, column)
         if not has_column(row, column):
             here = ", ".join(map(str, row))[:300] or "no field at all"
             raise InputError(f"{where}: there is no field {quoted(column)}, which --fields names (here: {here})")
-        return "" if found is None and column not in row else found
+        return "" if content is None and column not in row else content
 
     moved = {
         name: re.sub(r"\{([^{}]+)\}", lambda match: str(value(match[1])), source) if "{" in source else value(source)
@@ -93,7 +93,7 @@ def is_filled(value: Any) -> bool:
 def is_text(value: Any) -> bool:
     """Whether a value can be a question or a part of it: a text, a number, or a list of texts."""
     return isinstance(value, str | int | float) or (
-        isinstance(value, list) and all(isinstance(one, str) for one in value)
+        isinstance(value, list) and all(isinstance(text, str) for text in value)
     )
 
 
@@ -123,7 +123,7 @@ def as_passage(value: Any) -> str:
         return as_text(value)
     if _is_table(value):
         return "\n".join(" | ".join(map(as_text, line)) for line in value)
-    lines = (" ".join(map(as_text, one)) if isinstance(one, list) else as_passage(one) for one in value)
+    lines = (" ".join(map(as_text, line)) if isinstance(line, list) else as_passage(line) for line in value)
     return "\n".join(filter(None, lines))
 
 

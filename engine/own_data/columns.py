@@ -107,7 +107,7 @@ def is_answer(column: str) -> bool:
 
 def find_columns(
     rows: Sequence[Mapping[str, Any]],
-    given: Mapping[str, str],
+    fields: Mapping[str, str],
     where: str,
     *,
     by_name: bool = False,
@@ -117,7 +117,7 @@ def find_columns(
 
     Args:
         rows: of the dataset, see :func:`~engine.own_data.cells.cells`.
-        given: what the user says: ``problem`` (a template), ``answer``, ``options``, each with columns.
+        fields: what the user says: ``problem`` (a template), ``answer``, ``options``, each with columns.
         where: the file, for messages.
         by_name: whether only columns with known names count. Else the only further column is what is missing.
         reads_images: whether prompts show images; else their columns are as any others.
@@ -126,21 +126,21 @@ def find_columns(
         InputError: it is not clear which column is which, or there is no right answer.
     """
     table = _Table(rows, reads_images)
-    template = as_template(given.get("problem", ""))
-    answers = [given["answer"]] if "answer" in given else table.answers(set(names_in(template))) or [""]
-    found = [_with_answer(table, template, answer, given, where, by_name) for answer in answers[:1]]
-    if found[0].options and len(answers) > 1:
-        found += [replace(found[0], answer=answer) for answer in answers[1:]]
-    _refuse_ambiguous(table, found[0], where, is_given="answer" in given)
-    return [replace(one, unused=table.unused(one)) for one in found]
+    template = as_template(fields.get("problem", ""))
+    answers = [fields["answer"]] if "answer" in fields else table.answers(set(names_in(template))) or [""]
+    candidates = [_with_answer(table, template, answer, fields, where, by_name) for answer in answers[:1]]
+    if candidates[0].options and len(answers) > 1:
+        candidates += [replace(candidates[0], answer=answer) for answer in answers[1:]]
+    _refuse_ambiguous(table, candidates[0], where, is_given="answer" in fields)
+    return [replace(columns, unused=table.unused(columns)) for columns in candidates]
 
 
 def _with_answer(
-    table: _Table, template: str, answer: str, given: Mapping[str, str], where: str, by_name: bool
+    table: _Table, template: str, answer: str, fields: Mapping[str, str], where: str, by_name: bool
 ) -> Columns:
-    options = tuple(given["options"].split("+")) if "options" in given else table.options(answer)
-    said = [*([answer] if "answer" in given else ()), *(options if "options" in given else ())]
-    table.check([*names_in(template), *said], where)
+    options = tuple(fields["options"].split("+")) if "options" in fields else table.options(answer)
+    named = [*([answer] if "answer" in fields else ()), *(options if "options" in fields else ())]
+    table.check([*names_in(template), *named], where)
     question = template or table.question({answer, *options})
     chat = "" if template or (question and answer) else table.chat()
     question = "" if chat else question
@@ -201,15 +201,15 @@ class _Table:
     def answers(self, taken: set[str]) -> list[str]:
         """The columns that may have the right answer by their names, the likeliest first."""
         known = {name: column for name, column in self._by_name.items() if column not in taken}
-        found = [known[name] for name in (*_SCORED_OPTIONS, *ANSWERS) if name in known]
+        columns = [known[name] for name in (*_SCORED_OPTIONS, *ANSWERS) if name in known]
         labels = [known[name] for name in LABELS if name in known]
         late = [known[name] for name in _LATE_ANSWERS if name in known and self._holds(name, known[name])]
         late = [column for column in late if self.question({column})]
         # The topics of dialogues that have summaries are all different, and no classes.
-        found += sorted([*labels, *late], key=lambda column: column in labels and not self._repeats(column))
-        if not found and RUBRIC in self._by_name:
+        columns += sorted([*labels, *late], key=lambda column: column in labels and not self._repeats(column))
+        if not columns and RUBRIC in self._by_name:
             return [self._by_name[RUBRIC]]
-        return found or [one for one in self._with_word(_ANSWER_WORDS) if not _words_of(one) & _OTHER_WORDS]
+        return columns or [column for column in self._with_word(_ANSWER_WORDS) if not _words_of(column) & _OTHER_WORDS]
 
     def _with_word(self, words: frozenset[str]) -> list[str]:
         """The columns whose names have one of the words."""
@@ -233,8 +233,8 @@ class _Table:
             return (listed,)
         series: dict[str, list[str]] = {}
         for name in self.names:
-            found = _OPTION.fullmatch(plain_name(name))
-            if found and name != answer:
+            match = _OPTION.fullmatch(plain_name(name))
+            if match and name != answer:
                 series.setdefault(plain_name(name)[:-1], []).append(name)
         for names in series.values():
             marks = "".join(plain_name(name)[-1] for name in names)
@@ -250,32 +250,32 @@ class _Table:
         if pair:
             return "\n".join(f"{name}: {{{name}}}" for name in pair)
         known = {plain_name(name): name for name in reversed(texts)}
-        found = next((known[name] for name in QUESTIONS if name in known), "")
-        found = found or next(
+        column = next((known[name] for name in QUESTIONS if name in known), "")
+        column = column or next(
             (name for name in self._with_word(_ASK_WORDS) if name in texts and not _words_of(name) & _OTHER_WORDS), ""
         )
-        if not found:
+        if not column:
             return ""
-        own = plain_name(found)
-        if own == "instruction" and (given := self._any(("input", "context"), taken)):
-            return f"{{{found}}}\n\n{{{given}}}"
-        contexts = _CONTEXTS | {"title"} if own in _TITLED else _CONTEXTS
-        before = [name for name in self.names if name not in {found, *taken} and plain_name(name) in contexts]
-        if own not in _ASKS and own not in _TITLED and before:
-            return "\n".join(f"{name}: {{{name}}}" for name in [*before, found])
-        return "\n\n".join(f"{{{name}}}" for name in [*before, found])
+        kind = plain_name(column)
+        if kind == "instruction" and (context := self._any(("input", "context"), taken)):
+            return f"{{{column}}}\n\n{{{context}}}"
+        contexts = _CONTEXTS | {"title"} if kind in _TITLED else _CONTEXTS
+        before = [name for name in self.names if name not in {column, *taken} and plain_name(name) in contexts]
+        if kind not in _ASKS and kind not in _TITLED and before:
+            return "\n".join(f"{name}: {{{name}}}" for name in [*before, column])
+        return "\n\n".join(f"{{{name}}}" for name in [*before, column])
 
     def _any(self, names: Iterable[str], taken: set[str]) -> str:
         """A column of one of the names, which may be empty in most rows."""
-        return next((one for one in self.names for name in names if plain_name(one) == name and one not in taken), "")
+        return next((name for name in self.names for key in names if plain_name(name) == key and name not in taken), "")
 
     def _pair(self, texts: Sequence[str]) -> tuple[str, ...]:
         """Two columns that differ in their last sign, as ``sentence1`` and ``sentence2``, and are both asked about."""
         stems: dict[str, list[str]] = {}
         for name in texts:
-            found = _PAIR.fullmatch(plain_name(name))
-            if found and found[1] in QUESTIONS and found[1] not in self._by_name:
-                stems.setdefault(found[1], []).append(name)
+            match = _PAIR.fullmatch(plain_name(name))
+            if match and match[1] in QUESTIONS and match[1] not in self._by_name:
+                stems.setdefault(match[1], []).append(name)
         return next((tuple(names) for names in stems.values() if len(names) == 2), ())
 
     def chat(self) -> str:
@@ -301,17 +301,17 @@ class _Table:
 
     def only_other(self, taken: set[str], *, braces: bool = False) -> str:
         """The only further column of a table; empty if there are several."""
-        rest = [name for name in self._common if name not in taken and plain_name(name) not in NO_CONTENT]
-        found = rest[0] if len(rest) == 1 else ""
-        return f"{{{found}}}" if braces and found else found
+        others = [name for name in self._common if name not in taken and plain_name(name) not in NO_CONTENT]
+        column = others[0] if len(others) == 1 else ""
+        return f"{{{column}}}" if braces and column else column
 
     def two_unknown(self) -> tuple[str, str]:
         """Question and answer of a table of two columns: the answer has fewer different values, or is the second."""
-        rest = [name for name in self._common if plain_name(name) not in NO_CONTENT]
-        if len(rest) != 2:
+        columns = [name for name in self._common if plain_name(name) not in NO_CONTENT]
+        if len(columns) != 2:
             return "", ""
-        first, second = (len({as_text(value) for value in self.values(name)}) for name in rest)
-        question, answer = rest if 2 * first > second else reversed(rest)
+        first, second = (len({as_text(value) for value in self.values(name)}) for name in columns)
+        question, answer = columns if 2 * first > second else reversed(columns)
         return f"{{{question}}}", answer
 
     def names_of_classes(self, answer: str) -> str:
@@ -324,7 +324,7 @@ class _Table:
             pairs = {
                 (as_text(row.get(answer)), as_text(row.get(name))) for row in self.rows if is_filled(row.get(name))
             }
-            if len(pairs) == len({one for one, _ in pairs}) == len({other for _, other in pairs}) < len(self.rows):
+            if len(pairs) == len({code for code, _ in pairs}) == len({label for _, label in pairs}) < len(self.rows):
                 return name
         return ""
 
@@ -335,12 +335,12 @@ class _Table:
 
     def likely(self) -> tuple[str, str]:
         """For a proposal: the column with the longest texts, and the one with the fewest different values."""
-        rest = [name for name in self._common if plain_name(name) not in NO_CONTENT] or self.names
-        if not rest:
+        columns = [name for name in self._common if plain_name(name) not in NO_CONTENT] or self.names
+        if not columns:
             return "NAME", "NAME"
-        texts = {name: [as_text(value) for value in self.values(name)] for name in rest}
-        longest = max(rest, key=lambda name: sum(map(len, texts[name])) / max(1, len(texts[name])))
-        others = [name for name in rest if name != longest]
+        texts = {name: [as_text(value) for value in self.values(name)] for name in columns}
+        longest = max(columns, key=lambda name: sum(map(len, texts[name])) / max(1, len(texts[name])))
+        others = [name for name in columns if name != longest]
         short = min(others, key=lambda name: (len(set(texts[name])) < 2, len(set(texts[name]))), default="NAME")
         return longest, short
 
@@ -367,7 +367,7 @@ def message_of(message: Any) -> tuple[str, str]:
 def images_in(message: Any) -> list[Any]:
     """The images of a message in parts, in their order; None for one that a column of the row has."""
     content = message.get("content", message.get("value")) if isinstance(message, Mapping) else None
-    return [found for is_image, found in map(_read_part, content) if is_image] if isinstance(content, list) else []
+    return [image for is_image, image in map(_read_part, content) if is_image] if isinstance(content, list) else []
 
 
 def _read_part(part: Any) -> tuple[bool, Any]:

@@ -68,22 +68,22 @@ def describe(
     reads = [_answered(draft, rows) for draft in drafts]
     if compare_as is None and plain_name(candidates[0].answer) == RUBRIC:
         compare_as = "rubric"
-    found: Description | None = None
+    chosen: Description | None = None
     if compare_as in (None, *BY_ROW):
-        found = next(filter(None, (_as_choices(draft, read) for draft, read in zip(drafts, reads, strict=True))), None)
-    if found is None and compare_as == "choice":
+        chosen = next(filter(None, (_as_choices(draft, read) for draft, read in zip(drafts, reads, strict=True))), None)
+    if chosen is None and compare_as == "choice":
         raise InputError(
             f"--compare choice: the right answers of {where} name no options",
             fix="Name the column of the options: --fields options=NAME, or A+B+C+D.",
         )
-    read = reads[0] if found is None else _answered(found, rows)
-    found = found or _compared(drafts[0], rows, read, compare_as)
-    shown = [found.plain_row(row, where)[0]["answer"] for row, _ in read[:_SHOWN]]
-    own = sum(row.get("compare") is not None for row in rows)
+    read = reads[0] if chosen is None else _answered(chosen, rows)
+    chosen = chosen or _compared(drafts[0], rows, read, compare_as)
+    shown = [chosen.plain_row(row, where)[0]["answer"] for row, _ in read[:_SHOWN]]
+    with_compare = sum(row.get("compare") is not None for row in rows)
     remarks = tuple(
-        filter(None, [*found.remarks, _odd_ones(found, read), _on_labels(found.how), _on_images(found, rows)])
+        filter(None, [*chosen.remarks, _odd_ones(chosen, read), _on_labels(chosen.how), _on_images(chosen, rows)])
     )
-    return replace(found, examples=tuple(dict.fromkeys(shown)), own=own, remarks=remarks)
+    return replace(chosen, examples=tuple(dict.fromkeys(shown)), own=with_compare, remarks=remarks)
 
 
 def _on_labels(how: HowCompared) -> str:
@@ -94,8 +94,8 @@ def _on_labels(how: HowCompared) -> str:
     return f"each prompt lists the {len(how.labels)} labels (about {tokens} tokens)"
 
 
-def _on_images(found: Description, rows: Sequence[Mapping[str, Any]]) -> str:
-    count = sum(bool(found.images(row)) for row in rows) if found.columns.images or found.columns.chat else 0
+def _on_images(chosen: Description, rows: Sequence[Mapping[str, Any]]) -> str:
+    count = sum(bool(chosen.images(row)) for row in rows) if chosen.columns.images or chosen.columns.chat else 0
     return f"{count} rows have images: the analyst does not see them, and no prompt has them as cases" if count else ""
 
 
@@ -124,8 +124,8 @@ def _compared(
         without = [(row, answers) for row, answers in read if draft.options(row, "") is None]
         if without and len(without) < len(read):
             mixed = f"{len(read) - len(without)} rows have options and are compared as choices"
-            found = _compared(replace(draft, columns=replace(draft.columns, options=())), rows, without, compare_as)
-            return replace(found, columns=draft.columns, remarks=(*found.remarks, mixed))
+            compared = _compared(replace(draft, columns=replace(draft.columns, options=())), rows, without, compare_as)
+            return replace(compared, columns=draft.columns, remarks=(*compared.remarks, mixed))
     firsts = [answers[0] for _, answers in read]
     labelled = [as_text(value_of(row, draft.columns.answer)) for row in rows if row.get("compare") == "label"]
     if not firsts:
@@ -145,11 +145,11 @@ def _compared(
         return replace(draft, how=HowCompared(kind="label", labels=("no", "yes")))
     if draft.class_names:
         unnamed = all(name == number for number, name in draft.class_names.items())
-        says = "the labels are numbers without names, and a model cannot know what they mean" if unnamed else ""
-        return replace(draft, how=_of_classes(draft.class_names, firsts), remarks=(says,))
+        note = "the labels are numbers without names, and a model cannot know what they mean" if unnamed else ""
+        return replace(draft, how=_of_classes(draft.class_names, firsts), remarks=(note,))
     how = how_compared(firsts, are_codes=are_identifiers(firsts) and not _have_tex(draft, read))
-    found = replace(draft, how=how, remarks=(remark(firsts, how),))
-    return replace(found, is_mathematics=_is_mathematics(found, read, firsts))
+    compared = replace(draft, how=how, remarks=(remark(firsts, how),))
+    return replace(compared, is_mathematics=_is_mathematics(compared, read, firsts))
 
 
 def _as_choices(draft: Description, read: _Read) -> Description | None:
@@ -158,43 +158,43 @@ def _as_choices(draft: Description, read: _Read) -> Description | None:
     if not read or (len(read) > _LOOKED_AT and _as_choices(draft, read[:: len(read) // _LOOKED_AT + 1]) is None):
         return None
     probe = replace(draft, how=HowCompared(kind="choice"))
-    found = [probe.options(row, draft.question(row)) for row, _ in read]
+    lists = [probe.options(row, draft.question(row)) for row, _ in read]
     firsts = [answers[0] for _, answers in read]
-    base = _index_base(found, firsts) if draft.has_options else None
+    base = _index_base(lists, firsts) if draft.has_options else None
     named = [marks_of(answers) for _, answers in read]
-    is_set = any(len(each) > 1 for each in named) and _name_options(found, named, base)
-    marks = {mark: None for options in found if options for mark in options.marks}
-    if not is_set and not _name_options(found, [[first] for first in firsts], base):
+    is_set = any(len(row_marks) > 1 for row_marks in named) and _name_options(lists, named, base)
+    marks = {mark: None for options in lists if options for mark in options.marks}
+    if not is_set and not _name_options(lists, [[first] for first in firsts], base):
         bracketed = [first for first in firsts if re.fullmatch(r"[(（][A-Z][)）]", first)]
         if draft.has_options or len(bracketed) < MOST * len(read):
             return None
-        marks = dict.fromkeys(sorted({mark_in(one) for one in bracketed}))
+        marks = dict.fromkeys(sorted({mark_in(first) for first in bracketed}))
     how = HowCompared(kind="set" if is_set else "choice", marks=tuple(marks))
-    in_one_place = draft.has_options and not is_set and _are_in_one_place(found, firsts, base)
+    in_one_place = draft.has_options and not is_set and _are_in_one_place(lists, firsts, base)
     has_wrong_ones_only = is_options_column(columns.answer) or columns.answer in columns.options
     return replace(draft, how=how, base=base, is_shuffled=in_one_place or has_wrong_ones_only)
 
 
-def _name_options(found: Sequence[Options | None], answers: Sequence[Sequence[str]], base: int | None) -> bool:
+def _name_options(lists: Sequence[Options | None], answers: Sequence[Sequence[str]], base: int | None) -> bool:
     """Whether most answers are options of their row."""
     known = sum(
-        options is not None and all(options.mark_of(one, base) is not None for one in each)
-        for options, each in zip(found, answers, strict=True)
+        options is not None and all(options.mark_of(answer, base) is not None for answer in row_answers)
+        for options, row_answers in zip(lists, answers, strict=True)
     )
     return known >= MOST * len(answers)
 
 
-def _are_in_one_place(found: Sequence[Options | None], answers: Sequence[str], base: int | None) -> bool:
+def _are_in_one_place(lists: Sequence[Options | None], answers: Sequence[str], base: int | None) -> bool:
     """Whether the right option is nearly always the first, or the last, so that its place gives it away."""
-    marks = [(options, options.mark_of(one, base)) for options, one in zip(found, answers, strict=True) if options]
+    marks = [(options, options.mark_of(gold, base)) for options, gold in zip(lists, answers, strict=True) if options]
     places = Counter(options.marks.index(mark) for options, mark in marks if mark is not None)
     return len(answers) >= _FEW and max(places.values(), default=0) >= _SAME_PLACE * len(answers)
 
 
-def _index_base(found: Sequence[Options | None], answers: Sequence[str]) -> int | None:
+def _index_base(lists: Sequence[Options | None], answers: Sequence[str]) -> int | None:
     """Whether right answers are indices of the options, from 0 or from 1; None if they are not."""
     pairs = [
-        (options, int(answer)) for options, answer in zip(found, answers, strict=True) if options and answer.isdecimal()
+        (options, int(answer)) for options, answer in zip(lists, answers, strict=True) if options and answer.isdecimal()
     ]
     are_options = any(str(index) in (*options.marks, *options.texts) for options, index in pairs)
     if len(pairs) < MOST * len(answers) or not pairs or are_options:
@@ -236,35 +236,35 @@ def _of_classes(names: Mapping[str, str], answers: Sequence[str]) -> HowCompared
     )
 
 
-def _is_mathematics(found: Description, read: _Read, answers: Sequence[str]) -> bool:
+def _is_mathematics(draft: Description, read: _Read, answers: Sequence[str]) -> bool:
     """Whether the answers are numbers without units or formulas, and something shows that they are of mathematics.
 
     That is a solution with ``####`` or a box, TeX or operators in answers or questions, or the column ``problem``.
     """
-    if found.how.kind not in ("number", "formula") or not are_formulas(answers):
+    if draft.how.kind not in ("number", "formula") or not are_formulas(answers):
         return False
-    if any(found.images(row) for row, _ in read):  # a scaffold shows none
+    if any(draft.images(row) for row, _ in read):  # a scaffold shows none
         return False
-    if are_identifiers(answers) and not _have_tex(found, read):
+    if are_identifiers(answers) and not _have_tex(draft, read):
         return False
-    is_solution = found.form in ("after ####", "in the last box")
-    is_of_seed = "problem" in map(plain_name, names_in(found.columns.question))
-    return is_solution or is_of_seed or show_mathematics(answers) or _have_tex(found, read)
+    is_solution = draft.form in ("after ####", "in the last box")
+    is_of_seed = "problem" in map(plain_name, names_in(draft.columns.question))
+    return is_solution or is_of_seed or show_mathematics(answers) or _have_tex(draft, read)
 
 
-def _have_tex(found: Description, read: _Read) -> bool:
+def _have_tex(draft: Description, read: _Read) -> bool:
     """Whether questions are written in TeX."""
-    return any(re.search(r"\$[^$\n]*[\\^_=][^$\n]*\$", found.question(row)) for row, _ in read)
+    return any(re.search(r"\$[^$\n]*[\\^_=][^$\n]*\$", draft.question(row)) for row, _ in read)
 
 
-def _odd_ones(found: Description, read: _Read) -> str:
+def _odd_ones(chosen: Description, read: _Read) -> str:
     """How many rows have answers of another kind than the dataset, which are compared as texts."""
     odd = [
         answers[0]
         for row, answers in read
-        if found.how_of(answers, found.options(row, found.question(row))).kind == "text" != found.how.kind
+        if chosen.how_of(answers, chosen.options(row, chosen.question(row))).kind == "text" != chosen.how.kind
     ]
-    shown = ", ".join(repr(fromkey[:30]) for fromkey in list(dict.fromkeys(odd))[:3])
+    shown = ", ".join(repr(answer[:30]) for answer in list(dict.fromkeys(odd))[:3])
     return f"{len(odd)} of {len(read)} answers are of another kind and compared as texts: {shown}" if odd else ""
 
 

@@ -130,9 +130,9 @@ class Description:
             InputError: the comparison that it names is unknown.
         """
         columns = self.columns
-        says = row.get("compare")
+        kind = row.get("compare")
         text, answers = self.question(row), self.answers(row)
-        if says in _OF_VALUES and columns.answer and answers:  # the value is the answer, whatever the other rows hold
+        if kind in _OF_VALUES and columns.answer and answers:  # the value is the answer, whatever the other rows hold
             answers = (as_text(value_of(row, columns.answer)),)
         if not text or not answers:
             empty = columns.answer if text else "".join(names_in(columns.question)[-1:])
@@ -140,7 +140,7 @@ class Description:
                 f"{where}: field {empty or columns.chat!r} is empty", fix="Fill it in, or remove the row."
             )
         options = self.options(row, text)
-        how = self.how_of(answers, options) if says is None else _as_row_says(str(says), answers, self.how, where)
+        how = self.how_of(answers, options) if kind is None else _as_row_says(str(kind), answers, self.how, where)
         if options is not None and self.has_options and not _shows(text, options):
             text = f"{text}\n\n{options.lines()}"
         if how.kind in BY_ROW and options is not None:
@@ -149,10 +149,10 @@ class Description:
         elif how.kind in ("list", "set") and self.form == "list":
             answers = (as_text(list(answers)),)
         used = {*columns.used(), "compare"}
-        rest = {name: value for name, value in row.items() if name not in used}
+        unused = {name: value for name, value in row.items() if name not in used}
         how = how.model_copy(update={"also": answers[1:]})
         images = self.images(row)
-        return {**rest, "problem": text, "answer": answers[0], **({IMAGE_MARK: images} if images else {})}, how
+        return {**unused, "problem": text, "answer": answers[0], **({IMAGE_MARK: images} if images else {})}, how
 
     def question(self, row: Mapping[str, Any]) -> str:
         """The text of the problem, without options in columns of their own; empty where the row has none.
@@ -163,9 +163,9 @@ class Description:
         values = {name: as_passage(value_of(row, name)) for name in names_in(columns.question)}
         text = ""
         if columns.chat:
-            text = _as_question([message_of(one) for one in self._asked(row)])
+            text = _as_question([message_of(message) for message in self._asked(row)])
         elif any(values.values()):
-            text = re.sub(r"\{([^{}]+)\}", lambda found: values[found[1]], columns.question).strip()
+            text = re.sub(r"\{([^{}]+)\}", lambda match: values[match[1]], columns.question).strip()
         missing = len(self.images(row)) - text.count(IMAGE_MARK)
         return f"{IMAGE_MARK * missing}\n{text}".strip() if missing > 0 else text
 
@@ -173,13 +173,13 @@ class Description:
         """The images of a row, as they are stored, in the order of their marks; None for a part that names none."""
         if not self.columns.images and not self.columns.chat:
             return []
-        values = [value_of(row, name) for name in self.columns.images]
-        listed = [one for value in values for one in (value if isinstance(value, list) else [value]) if is_filled(one)]
+        cells = [value_of(row, name) for name in self.columns.images]
+        listed = [image for cell in cells for image in (cell if isinstance(cell, list) else [cell]) if is_filled(image)]
         parts = [image for message in self._asked(row) for image in images_in(message)]
-        open_parts = sum(part is None for part in parts)
+        open_parts = sum(image is None for image in parts)
         before = listed[: max(0, len(listed) - open_parts)]
         following = iter(listed[len(before) :])
-        return before + [next(following, None) if part is None else part for part in parts]
+        return before + [next(following, None) if image is None else image for image in parts]
 
     def _asked(self, row: Mapping[str, Any]) -> list[Any]:
         """The messages of a chat before the right answer; none where the question is no chat."""
@@ -197,30 +197,30 @@ class Description:
         value = value_of(row, columns.answer)
         if is_options_column(columns.answer):
             return _best_scored(value)
-        found = _gold_of(value, self.form)
+        answers = _gold_of(value, self.form)
         if self.is_boolean:
-            found = tuple({"true": "yes", "false": "no"}.get(one, one) for one in found)
-        return tuple(self.class_names.get(one, one) for one in found)
+            answers = tuple({"true": "yes", "false": "no"}.get(answer, answer) for answer in answers)
+        return tuple(self.class_names.get(answer, answer) for answer in answers)
 
     def options(self, row: Mapping[str, Any], text: str) -> Options | None:
         """The options of a row: of its columns, or those that its text lists if answers are choices."""
         columns = self.columns
         if is_options_column(columns.answer):
-            found = _scored_options(value_of(row, columns.answer))
+            options = _scored_options(value_of(row, columns.answer))
         else:
-            found = options_of(row, columns.options) if columns.options else None
-        if found is None and self.how.kind in BY_ROW and not columns.options:
-            found = options_in_text(text)
-        return shuffled_options(found.texts, text) if found is not None and self.is_shuffled else found
+            options = options_of(row, columns.options) if columns.options else None
+        if options is None and self.how.kind in BY_ROW and not columns.options:
+            options = options_in_text(text)
+        return shuffled_options(options.texts, text) if options is not None and self.is_shuffled else options
 
     def how_of(self, answers: Sequence[str], options: Options | None) -> HowCompared:
         """How the answer of a row is compared: as the dataset, or as a text where it is of another kind."""
         how = self.how
         if how.kind in BY_ROW and how.marks:
             if options is None:
-                is_mark = all(mark_in(one) in how.marks for one in self._marked(answers))
+                is_mark = all(mark_in(answer) in how.marks for answer in self._marked(answers))
                 return how if is_mark else HowCompared(kind="text")
-            if any(options.mark_of(one, self.base) is None for one in self._marked(answers)):
+            if any(options.mark_of(answer, self.base) is None for answer in self._marked(answers)):
                 return HowCompared(kind="text")
             return how.model_copy(update={"marks": options.marks, "options": options.texts})
         if options is not None and self.has_options and options.mark_of(answers[0], None) is not None:
@@ -238,11 +238,11 @@ class Description:
         return marks_of(answers) if self.how.kind == "set" else answers[:1]
 
 
-def _as_row_says(own: str, answers: Sequence[str], usual: HowCompared, where: str) -> HowCompared:
-    if own == "label":  # a prompt with one label alone would give the answer away
+def _as_row_says(kind: str, answers: Sequence[str], usual: HowCompared, where: str) -> HowCompared:
+    if kind == "label":  # a prompt with one label alone would give the answer away
         return usual if usual.kind == "label" and len(usual.labels) > 1 else HowCompared(kind="text")
     try:
-        return how_compared(answers[:1], own)
+        return how_compared(answers[:1], kind)
     except InputError as error:
         raise InputError(f"{where}: {error.what}", why=error.why, fix=error.fix) from None
 
@@ -257,7 +257,7 @@ def _gold_of(value: Any, form: str) -> tuple[str, ...]:
 def marks_of(answers: Sequence[str]) -> list[str]:
     """The marks that an answer names: of ``AC``, ``A, C``, ``["A", "C"]``; other texts are one value."""
     if len(answers) > 1:
-        return [mark_in(one) for one in answers]
+        return [mark_in(text) for text in answers]
     answer = answers[0] if answers else ""
     choices = read_choices(answer) if answer.isupper() else None
     return sorted(choices) if choices and len(choices) > 1 else [answer]
@@ -280,9 +280,9 @@ def _best_scored(value: Any) -> tuple[str, ...]:
         return ()
     if isinstance(value.get("choices"), list) and isinstance(value.get("labels"), list):
         value = dict(zip(map(as_text, value["choices"]), value["labels"], strict=False))
-    scores = {str(key): one for key, one in value.items() if isinstance(one, int | float)}
+    scores = {str(key): score for key, score in value.items() if isinstance(score, int | float)}
     best = max(scores.values(), default=0)
-    return tuple(key for key, one in scores.items() if one == best and best > 0)
+    return tuple(key for key, score in scores.items() if score == best and best > 0)
 
 
 def _as_question(messages: Sequence[tuple[str, str]]) -> str:

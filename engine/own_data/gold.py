@@ -52,10 +52,10 @@ def read_gold(values: Sequence[Any]) -> Gold:
             return Gold(form, [_one(value, read) for value in values])
     if len(texts) < len(filled) and any(_several(value) is not None for value in filled):
         several = [_several(value) for value in values]
-        found = [one if one is not None else _one(value) for one, value in zip(several, values, strict=True)]
-        if all(len(one) < 2 for one in found):
-            return Gold("value", found)
-        return Gold(_form_of_lists(filled, found), found)
+        answers = [listed if listed is not None else _one(value) for listed, value in zip(several, values, strict=True)]
+        if all(len(answer) < 2 for answer in answers):
+            return Gold("value", answers)
+        return Gold(_form_of_lists(filled, answers), answers)
     is_boolean = bool(filled) and all(isinstance(value, bool) for value in filled)
     return Gold("value", [_one(value) for value in values], is_boolean)
 
@@ -64,10 +64,10 @@ def _one(value: Any, read: Callable[[str], str | None] = as_text) -> tuple[str, 
     if not is_filled(value):
         return ()
     text = as_text(value)
-    found = (read(text) or text).strip()
-    delimited = re.fullmatch(r"\$([^$]+)\$", found)
-    found = delimited[1].strip() if delimited else found
-    return (found,) if found else ()
+    answer = (read(text) or text).strip()
+    delimited = re.fullmatch(r"\$([^$]+)\$", answer)
+    answer = delimited[1].strip() if delimited else answer
+    return (answer,) if answer else ()
 
 
 def _after_mark(text: str) -> str | None:
@@ -85,12 +85,12 @@ def _several(value: Any) -> tuple[str, ...] | None:
         keys = [key for key in _TEXTS if key in value]
         if not keys or not value.keys() <= {*_TEXTS, *_POSITIONS}:
             return None
-        found = [text for key in keys for text in _several(value[key]) or _one(value[key])]
-        return tuple(dict.fromkeys(found))
+        texts = [text for key in keys for text in _several(value[key]) or _one(value[key])]
+        return tuple(dict.fromkeys(texts))
     if not isinstance(value, list):
         return None
-    if value and all(isinstance(one, Mapping) and _several(one) is not None for one in value):
-        return tuple(text for one in value for text in _several(one) or ())
+    if value and all(isinstance(entry, Mapping) and _several(entry) is not None for entry in value):
+        return tuple(text for entry in value for text in _several(entry) or ())
     return tuple(filter(None, map(as_text, value)))
 
 
@@ -100,15 +100,15 @@ def _form_of_lists(values: Sequence[Any], answers: Sequence[tuple[str, ...]]) ->
     Names of one thing are alike, or repeat; the items of a list are different, and often occur in other rows too.
     """
     lists = [answer for answer in answers if answer]
-    longer = [one for one in lists if len(one) > 1]
+    longer = [answer for answer in lists if len(answer) > 1]
     items = [item for value in values for item in (value if isinstance(value, list) else [value])]
     if not longer or any(isinstance(item, Mapping) for item in items):
         return "any of several"
-    alike = sum(_are_alike(one) for one in longer)
-    are_letters = all(re.fullmatch(r"\(?[A-Z]\)?", item) for one in lists for item in one)
+    alike = sum(_are_alike(answer) for answer in longer)
+    are_letters = all(re.fullmatch(r"\(?[A-Z]\)?", item) for answer in lists for item in answer)
     is_mixed = len(lists) - len(longer) >= _SOME * len(lists)
-    repeated = {item for one in longer for item in set(one)}
-    counts = sum(len(set(one)) for one in longer)
+    repeated = {item for answer in longer for item in set(answer)}
+    counts = sum(len(set(answer)) for answer in longer)
     if alike >= _SOME * len(longer) or (is_mixed and len(repeated) > _SOME * counts and not are_letters):
         return "any of several"
     return "list"
@@ -118,5 +118,5 @@ def _are_alike(texts: Sequence[str]) -> bool:
     """Whether two of the texts share a word, or one is a part of the other."""
     words = [set(re.findall(r"\w+", text.casefold())) for text in texts]
     return len(set(texts)) < len(texts) or any(
-        one & other for index, one in enumerate(words) for other in words[index + 1 :]
+        first & second for index, first in enumerate(words) for second in words[index + 1 :]
     )

@@ -56,24 +56,24 @@ def how_compared(answers: Sequence[str], kind: str | None = None, *, are_codes: 
     Raises:
         InputError: an unknown kind or tolerance, or answers that it does not fit.
     """
-    found, colon, after = (kind or kind_of(answers, are_codes)).partition(":")
-    if found not in KINDS:
+    name, colon, after = (kind or kind_of(answers, are_codes)).partition(":")
+    if name not in KINDS:
         raise InputError(f"Unknown comparison {kind!r}", fix=f"Use one of {', '.join(KINDS)}.")
-    tolerance = _tolerance(found, after) if colon else None
-    if kind is None and found in _FITS:  # the others are compared as texts
-        answers = list(filter(_FITS[found], answers)) or answers
-    if found == "label":
+    tolerance = _tolerance(name, after) if colon else None
+    if kind is None and name in _FITS:  # the others are compared as texts
+        answers = list(filter(_FITS[name], answers)) or answers
+    if name == "label":
         return HowCompared(kind="label", labels=labels_of(answers))
-    if found == "date":
+    if name == "date":
         how = HowCompared(kind="date", day_first=_is_day_first(answers))
-    elif found == "number":
+    elif name == "number":
         answers = [half_width(answer) for answer in answers]
         how = HowCompared(kind="number", tolerance=tolerance)
-    elif found == "json":
+    elif name == "json":
         objects = [value for value in map(read_json, answers) if isinstance(value, dict)]
         how = HowCompared(kind="json", keys=tuple(dict.fromkeys(key for value in objects for key in value)))
     else:
-        how = HowCompared(kind=found)  # type: ignore[arg-type]
+        how = HowCompared(kind=name)  # type: ignore[arg-type]
     check_truths(answers, how)
     return how
 
@@ -93,7 +93,7 @@ def are_told_apart(labels: Iterable[str]) -> bool:
     spelled: dict[str, set[str]] = {}
     for label in set(labels):
         spelled.setdefault(plain(label), set()).add(re.sub(r"^\W+|\W+$", "", label).casefold())
-    return "" not in spelled and all(len(each) == 1 for each in spelled.values())
+    return "" not in spelled and all(len(spellings) == 1 for spellings in spelled.values())
 
 
 def kind_of(answers: Sequence[str], are_codes: bool | None = None) -> Kind:
@@ -130,7 +130,7 @@ def are_identifiers(answers: Sequence[str]) -> bool:
     bare = [answer.strip() for answer in answers if re.search(r"\d", answer)]
     if any(map(_CODE.fullmatch, bare)):
         return True
-    decimals = [found[1] for found in map(_DECIMALS.fullmatch, bare) if found]
+    decimals = [match[1] for match in map(_DECIMALS.fullmatch, bare) if match]
     return len({len(decimal) for decimal in decimals}) > 1 and any(
         decimal.endswith("0") and len(decimal) > 1 for decimal in decimals
     )
@@ -232,8 +232,8 @@ def _most(answers: Sequence[str], different: Sequence[str], fits: Callable[[str]
 
 def _tolerance(kind: str, text: str) -> float:
     """The relative error that ``number:2%`` allows: 0.02."""
-    given = re.fullmatch(r"(\d{1,3}(?:\.\d{1,6})?)\s*%", text.strip())
-    value = float(given[1]) / 100 if given else 0.0
+    match = re.fullmatch(r"(\d{1,3}(?:\.\d{1,6})?)\s*%", text.strip())
+    value = float(match[1]) / 100 if match else 0.0
     if kind != "number" or not 0 < value <= _LARGEST_TOLERANCE:
         raise InputError(
             f"--compare {kind}:{text[:40]} is no tolerance",
@@ -283,4 +283,4 @@ _FITS: Mapping[str, Callable[[str], bool]] = {
 def _is_day_first(answers: Sequence[str]) -> bool:
     """Whether some answer can only be read with the day first, as 31/12/2026."""
     numbers = [re.match(r"(\d{1,2})[./-](\d{1,2})[./-]\d{2,4}", answer) for answer in answers]
-    return any(found is not None and int(found[1]) > 12 for found in numbers)
+    return any(match is not None and int(match[1]) > 12 for match in numbers)

@@ -58,8 +58,8 @@ class Options:
 def mark_in(answer: str) -> str:
     """``B`` of ``(B)``, ``B.``, ``[B]`` and ``Ｂ``; a text of another form as it is."""
     answer = half_width(answer).strip()
-    found = re.fullmatch(r"[(\[]?\s*([A-Za-z]|\d{1,2})\s*[)\].:]?", answer)
-    return found[1] if found else answer
+    match = re.fullmatch(r"[(\[]?\s*([A-Za-z]|\d{1,2})\s*[)\].:]?", answer)
+    return match[1] if match else answer
 
 
 def options_of(row: Mapping[str, Any], columns: Sequence[str]) -> Options | None:
@@ -89,15 +89,15 @@ def listed_options(value: Any) -> Options | None:
         return _in_string(value)
     if not isinstance(value, list) or len(value) < 2:
         return None
-    if all(isinstance(one, Mapping) for one in value):
-        texts = [_first_of(one, ("text", "content", "value", "option")) for one in value]
-        marks = [_first_of(one, ("label", "key", "id", "mark")) for one in value]
+    if all(isinstance(option, Mapping) for option in value):
+        texts = [_first_of(option, ("text", "content", "value", "option")) for option in value]
+        marks = [_first_of(option, ("label", "key", "id", "mark")) for option in value]
         return _with_marks(texts, marks) if all(texts) else None
-    texts = [as_text(one) for one in value]
-    found = [_MARKED.fullmatch(text) for text in texts]
-    marks = [one[1] if one else "" for one in found]
+    texts = [as_text(option) for option in value]
+    matches = [_MARKED.fullmatch(text) for text in texts]
+    marks = [match[1] if match else "" for match in matches]
     if [mark.upper() for mark in marks] == list(LETTERS[: len(marks)]):
-        return _with_marks([one[2].strip() for one in found if one], marks)
+        return _with_marks([match[2].strip() for match in matches if match], marks)
     return _lettered(texts) if all(texts) else None
 
 
@@ -131,31 +131,31 @@ def options_in_text(text: str) -> Options | None:
     """The options that a question lists: ``(A) stone (B) river``, or lines ``A. stone``; None if it lists none."""
     text = text[-20_000:]
     for pattern in (_IN_BRACKETS, _AT_LINES, _INLINE):
-        found = _run(list(pattern.finditer(text)))
-        if found:
-            ends = [one.start() for one in found[1:]] + [_end(text, found)]
-            texts = tuple(text[one.end() : end].strip(" \t\r\n,;") for one, end in zip(found, ends, strict=True))
+        run = _run(list(pattern.finditer(text)))
+        if run:
+            ends = [match.start() for match in run[1:]] + [_end(text, run)]
+            texts = tuple(text[match.end() : end].strip(" \t\r\n,;") for match, end in zip(run, ends, strict=True))
             if all(texts):
-                return Options(tuple(one[1] for one in found), texts)
+                return Options(tuple(match[1] for match in run), texts)
     return None
 
 
-def _run(found: Sequence[re.Match[str]]) -> list[re.Match[str]]:
+def _run(matches: Sequence[re.Match[str]]) -> list[re.Match[str]]:
     """The last run of marks that begins with A or 1 and goes on in order, of two or more."""
     best: list[re.Match[str]] = []
     run: list[re.Match[str]] = []
-    for one in found:
+    for match in matches:
         last = run[-1][1] if run else ""
         after = str(int(last) + 1) if last.isdigit() else chr(ord(last) + 1) if last else ""
-        run = [*run, one] if run and one[1] == after else [one] if one[1] in ("A", "1") else run
+        run = [*run, match] if run and match[1] == after else [match] if match[1] in ("A", "1") else run
         best = run if len(run) > 1 and run[0][1] in ("A", "1") else best
     return best
 
 
-def _end(text: str, found: Sequence[re.Match[str]]) -> int:
+def _end(text: str, run: Sequence[re.Match[str]]) -> int:
     """Where the text of the last option ends: at the end of its line where options are on lines, else of the text."""
-    last = found[-1].end()
-    on_lines = "\n" in text[found[-2].end() : found[-1].start()]
+    last = run[-1].end()
+    on_lines = "\n" in text[run[-2].end() : run[-1].start()]
     end = text.find("\n", last) if on_lines else -1
     return len(text) if end < 0 else end
 

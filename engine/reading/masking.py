@@ -38,8 +38,8 @@ def looks_secret(text: str, shortest: int = 12) -> bool:
     """
     if len(text.split()) > 2:
         return False
-    part = rf"(?<![A-Za-z0-9])(?=[A-Za-z]*[0-9])(?=[0-9]*[A-Za-z])[A-Za-z0-9]{{{shortest},}}"
-    return bool(_PREFIXED.match(text) or re.search(part, text) or _UUID.fullmatch(text))
+    pattern = rf"(?<![A-Za-z0-9])(?=[A-Za-z]*[0-9])(?=[0-9]*[A-Za-z])[A-Za-z0-9]{{{shortest},}}"
+    return bool(_PREFIXED.match(text) or re.search(pattern, text) or _UUID.fullmatch(text))
 
 
 def shown_name(name: object) -> str:
@@ -63,8 +63,8 @@ def shown_url(url: str, key: str = "") -> str:
     _, at, host = parts.netloc.rpartition("@")
     is_long = len(key) >= _WORD_PIECE
     path = "/".join(
-        MASK if looks_secret(unquote(part)) or (is_long and key in unquote(part)) else part
-        for part in parts.path.split("/")
+        MASK if looks_secret(unquote(segment)) or (is_long and key in unquote(segment)) else segment
+        for segment in parts.path.split("/")
     )
     return urlunsplit((parts.scheme, f"{MASK}@{host}" if at else host, path, query or (parts.query and MASK), ""))
 
@@ -77,7 +77,7 @@ def secrets_of_url(url: str) -> Iterator[str]:
     for name, value in parse_qsl(parts.query):
         if _is_secret_name(name) or looks_secret(value):
             yield value
-    yield from (unquote(part) for part in parts.path.split("/") if looks_secret(unquote(part)))
+    yield from (unquote(segment) for segment in parts.path.split("/") if looks_secret(unquote(segment)))
     if looks_secret(parts.fragment):
         yield parts.fragment
 

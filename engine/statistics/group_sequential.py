@@ -91,12 +91,12 @@ class GroupSequentialTest:
             stops: differences after the first look that decided are not counted. False: the result is that of the last
                 look, whose interval is the narrowest.
         """
-        found = None
+        finding = None
         for k, count in enumerate(self.looks, 1):
-            if len(differences) < count or (stops and found is not None and found.verdict is not None):
+            if len(differences) < count or (stops and finding is not None and finding.verdict is not None):
                 break
-            found = self.look(k, differences[:count])
-        return found
+            finding = self.look(k, differences[:count])
+        return finding
 
     def look(self, k: int, differences: Sequence[float]) -> Finding:
         """The result at look ``k``; at least two differences, a few less than planned if problems have none."""

@@ -167,8 +167,8 @@ class DeadRewardWatch:
         for name, values in components.items():
             measured = [value for value in values if value is not None]
             if measured:
-                seen = self._components.setdefault(name, ComponentSummary(name, deque(maxlen=self._window)))
-                alarm = seen.feed(measured)
+                component = self._components.setdefault(name, ComponentSummary(name, deque(maxlen=self._window)))
+                alarm = component.feed(measured)
                 if alarm:
                     alarms.append(alarm)
         return alarms
@@ -197,5 +197,5 @@ def majority(answers: Sequence[str | None], same: Callable[[str, str], bool] = o
         else:
             known.append(index)
     most = max((len(members) for _, members in classes), default=0)
-    found = [members for _, members in classes if len(members) == most]
-    return found[0] if len(found) == 1 else []
+    largest = [members for _, members in classes if len(members) == most]
+    return largest[0] if len(largest) == 1 else []

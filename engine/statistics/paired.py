@@ -118,9 +118,9 @@ def paired_difference(after: Clusters, before: Clusters) -> Estimate:
         ValueError: no common cluster, or an empty cluster.
     """
     common = [name for name in after if name in before]
-    one, other = (_mean({name: side[name] for name in common}) for side in (after, before))
-    deviations = [of_one - of_other for of_one, of_other in zip(one[1], other[1], strict=True)]
-    return _estimate(one[0] - other[0], deviations, one[2] + other[2])
+    mean_after, mean_before = (_mean({name: side[name] for name in common}) for side in (after, before))
+    deviations = [of_after - of_before for of_after, of_before in zip(mean_after[1], mean_before[1], strict=True)]
+    return _estimate(mean_after[0] - mean_before[0], deviations, mean_after[2] + mean_before[2])
 
 
 @functools.lru_cache(maxsize=256)

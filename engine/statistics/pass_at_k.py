@@ -63,8 +63,8 @@ def difference_in_pass_at_k(after: Mapping[str, Counts], before: Mapping[str, Co
         None without common problems, or where one of them has fewer than k samples on either side.
     """
     common = after.keys() & before.keys()
-    own, other = ({name: side[name] for name in side if name in common} for side in (after, before))
-    values_after, values_before = _values(own, k), _values(other, k)
+    counts_after, counts_before = ({name: side[name] for name in side if name in common} for side in (after, before))
+    values_after, values_before = _values(counts_after, k), _values(counts_before, k)
     return paired_difference(values_after, values_before) if values_after and values_before else None
 
 

@@ -65,16 +65,16 @@ def without_names(source: object, first: Sequence[str], below: Sequence[Sequence
     """The error of a table without names, with a proposal: as many names as it has columns."""
     rows = [row for row in (first, *below[:_LOOKED_AT]) if len(row) == len(first)]
     columns = [[cell.strip() for cell in column] for column in zip(*rows, strict=True)]
-    asked = max(range(len(columns)), key=lambda place: mean(map(len, columns[place])))
-    others = [place for place in range(len(columns)) if place != asked]
+    asked = max(range(len(columns)), key=lambda index: mean(map(len, columns[index])))
+    others = [index for index in range(len(columns)) if index != asked]
     right = min(
-        others, key=lambda place: (len(set(columns[place])), mean(map(len, columns[place])), -place), default=asked
+        others, key=lambda index: (len(set(columns[index])), mean(map(len, columns[index])), -index), default=asked
     )
     repeats = len(set(columns[right])) < len(rows)
     names = dict.fromkeys(others, "") | {asked: "text" if repeats and len(columns) < 4 else "question"}
     names[right] = "label" if repeats and len(columns) < 4 else "answer" if others else names[asked]
     free = iter("ABCDEFGH" if 4 <= len(columns) <= 10 else ())
-    proposal = ",".join(names[place] or next(free, f"column{place + 1}") for place in range(len(columns)))
+    proposal = ",".join(names[index] or next(free, f"column{index + 1}") for index in range(len(columns)))
     return InputError(
         f"The first line of {source} looks like a row, not like names of columns: {why}",
         why=f"It is: {shown(first)}",

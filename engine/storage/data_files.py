@@ -85,8 +85,8 @@ def open_data_file(
             return DataFile(_guarded(rows, path), (*_shard(path), *notes), class_names)
         source.refuse_foreign()
         if source.suffix in _YAML:
-            rows, found = promptfoo_rows(path.read_text(encoding="utf-8-sig"), path)
-            return DataFile(rows, tuple(found))
+            rows, test_notes = promptfoo_rows(path.read_text(encoding="utf-8-sig"), path)
+            return DataFile(rows, tuple(test_notes))
         table = _table(source, must=columns is not None or numbered)
         if table is not None:
             rows, notes = table.rows(columns, numbered)

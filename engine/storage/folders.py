@@ -23,8 +23,8 @@ def replace_folder(folder: Path, write: Callable[[Path], object], check: Callabl
     """
     check()
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with named_if_full(folder), tempfile.TemporaryDirectory(dir=folder.parent, prefix=f"{folder.name}.") as made:
-        new, earlier = Path(made) / "new", Path(made) / "earlier"
+    with named_if_full(folder), tempfile.TemporaryDirectory(dir=folder.parent, prefix=f"{folder.name}.") as temporary:
+        new, earlier = Path(temporary) / "new", Path(temporary) / "earlier"
         write(new)
         check()
         if folder.exists():

@@ -35,10 +35,10 @@ class HubName(NamedTuple):
 
 def hub_name(name: str) -> HubName | None:
     """The parts of a name of a dataset on the hub. None for any other text, and for a path that exists."""
-    found = _NAME.fullmatch(name)
-    if found is None or name.partition("?")[0].endswith(SUFFIXES) or Path(name).exists():
+    match = _NAME.fullmatch(name)
+    if match is None or name.partition("?")[0].endswith(SUFFIXES) or Path(name).exists():
         return None
-    return HubName(found["repository"], found["split"], found["config"])
+    return HubName(match["repository"], match["split"], match["config"])
 
 
 def is_offline() -> bool:
@@ -108,7 +108,7 @@ def rows_of_hub(name: HubName, *, images: bool = False) -> tuple[str, Iterable[A
     rows = load_from_hub([name.repository, config], {"split": split}, what, fix)
     features: Mapping[str, Any] = getattr(rows, "features", None) or {}
     media = [column for column, feature in features.items() if type(feature).__name__ in _MEDIA]
-    shown = [one for one in media if images and IMAGE_COLUMN.fullmatch(one) and type(features[one]).__name__ == "Image"]
+    shown = [key for key in media if images and IMAGE_COLUMN.fullmatch(key) and type(features[key]).__name__ == "Image"]
     for column in shown:
         rows = rows.cast_column(column, replace(features[column], decode=False))  # type: ignore[attr-defined]
         media.remove(column)
@@ -126,15 +126,15 @@ def rows_of_hub(name: HubName, *, images: bool = False) -> tuple[str, Iterable[A
 def _chosen(name: HubName, kind: str, known: list[str], usual: Iterable[str]) -> str:
     if len(known) == 1:
         return known[0]
-    found = next((one for one in usual if one in known), None)
-    if found is None:
+    chosen = next((choice for choice in usual if choice in known), None)
+    if chosen is None:
         example = f"{name.repository}:{known[0]}" if kind == "split" else f"{name.repository}?config={known[0]}"
         raise InputError(
             f"Which {kind} of {name.repository} is meant?",
             why=f"It has: {', '.join(known[:30])}.",
             fix=f"Name one, such as --dataset '{example}'.",
         )
-    return found
+    return chosen
 
 
 def _use_the_cache_if_offline() -> Exception | None:

@@ -55,7 +55,7 @@ def with_references(text: str, values: Sequence[Any], folder: Path, where: str) 
     references = [_reference(value, folder, where) for value in values]
     first, *rest = text.split(IMAGE_MARK)
     tags = [reference.tag for reference in references]
-    placed = "".join(tag + part for tag, part in zip_longest(tags, rest, fillvalue=""))
+    placed = "".join(tag + segment for tag, segment in zip_longest(tags, rest, fillvalue=""))
     return first + placed, [reference.model_dump() for reference in references]
 
 
@@ -75,8 +75,8 @@ def _reference(value: Any, folder: Path, where: str) -> ImageReference:
         beside, here = folder / value, Path(value)
         path = Path(os.path.abspath(here if here.is_file() and not beside.is_file() else beside))
         digest = _digest(read_image(path, fix=f"Put it there: paths are relative to {folder}, or leave the field out."))
-        place = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
-        return ImageReference(source=str(place), sha256=digest)
+        source = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+        return ImageReference(source=str(source), sha256=digest)
     except binascii.Error as error:
         raise InputError(f"{where}: {quoted(value)} is no base64", why=str(error)) from None
     except ScaffoldError as error:

@@ -52,14 +52,14 @@ def _requirements(extra: str) -> list[str]:
 
     declared = [Requirement(text) for text in importlib.metadata.requires(DISTRIBUTION) or ()]
     if extra:
-        chosen = [one for one in declared if one.marker and one.marker.evaluate({"extra": extra})]
+        chosen = [package for package in declared if package.marker and package.marker.evaluate({"extra": extra})]
     else:
-        chosen = [one for one in declared if one.marker is None]
-    return [str(one).partition(";")[0].strip() for one in chosen]
+        chosen = [package for package in declared if package.marker is None]
+    return [str(package).partition(";")[0].strip() for package in chosen]
 
 
 def _python() -> str:
     """``python`` where the shell finds the interpreter that runs under that name, else its path."""
-    found = shutil.which("python")
-    is_this = found is not None and os.path.dirname(os.path.abspath(found)) == os.path.dirname(sys.executable)
+    python = shutil.which("python")
+    is_this = python is not None and os.path.dirname(os.path.abspath(python)) == os.path.dirname(sys.executable)
     return "python" if is_this else shlex.quote(sys.executable)

@@ -51,17 +51,17 @@ def rows_of_document(
     if isinstance(value, Mapping) and _is_row(value) and columns is None:
         return iter([value]), []
     if isinstance(value, list):
-        whole = as_rows(value, columns, source)
-        form, notes = (Form(value) if whole is None else whole), []
+        list_form = as_rows(value, columns, source)
+        form, notes = (Form(value) if list_form is None else list_form), []
     else:
-        found = dict(_found(value, (), columns, source))
-        if not found:
+        forms = dict(_found(value, (), columns, source))
+        if not forms:
             if not isinstance(value, Mapping) or not value or not all(map(_is_deep, value.values())):
                 return iter([value]), []
             raise InputError(f"{source} holds no list of rows", fix=fix)
-        place = _chosen({".".join(path): one.rows for path, one in found.items()}, source, split)
-        form = next(one for path, one in found.items() if ".".join(path) == place)
-        notes = _about_place(place, [".".join(path) for path in found], form)
+        chosen = _chosen({".".join(path): inner_form.rows for path, inner_form in forms.items()}, source, split)
+        form = next(inner_form for path, inner_form in forms.items() if ".".join(path) == chosen)
+        notes = _about_place(chosen, [".".join(path) for path in forms], form)
     if columns is not None and not form.is_named:
         raise names_are_there(source)
     below = nesting(form.rows)
@@ -86,7 +86,7 @@ def as_rows(value: Any, columns: Sequence[str] | None, source: str) -> Form | No
         InputError: the rows are lists, and ``columns`` has not as many names.
     """
     if isinstance(value, list) and value:
-        if all(isinstance(one, Mapping) for one in value):
+        if all(isinstance(row, Mapping) for row in value):
             return Form(value)
         if all(map(_is_line, value)):
             return _of_lists(value, columns, source)
@@ -99,8 +99,8 @@ def _is_line(value: Any) -> bool:
     return (
         isinstance(value, list)
         and len(value) > 1
-        and any(not isinstance(one, list) for one in value)
-        and not any(isinstance(one, Mapping) for one in value)
+        and any(not isinstance(cell, list) for cell in value)
+        and not any(isinstance(cell, Mapping) for cell in value)
     )
 
 
@@ -164,50 +164,50 @@ def _found(
             yield from _found(inner, (*path, name), columns, source)
 
 
-def _chosen(found: Mapping[str, list[Any]], source: str, split: str | None) -> str:
+def _chosen(lists: Mapping[str, list[Any]], source: str, split: str | None) -> str:
     """The list of rows that is meant: the named one, the only one, the only one with answers, or ``train``."""
-    last = {place: place.rpartition(".")[2] for place in found}
+    last = {path: path.rpartition(".")[2] for path in lists}
     usual = {
-        place: next((SPLITS[key] for key in reversed(place.lower().split(".")) if key in SPLITS), last[place])
-        for place in found
+        path: next((SPLITS[key] for key in reversed(path.lower().split(".")) if key in SPLITS), last[path])
+        for path in lists
     }
-    if split is not None and (len(found) > 1 or next(iter(usual.values())) in SPLITS.values()):
+    if split is not None and (len(lists) > 1 or next(iter(usual.values())) in SPLITS.values()):
         wanted = (split, SPLITS.get(split.lower(), split))
-        for names in ({place: place for place in found}, last, usual):
-            named = [place for place, name in names.items() if name in wanted]
+        for names in ({path: path for path in lists}, last, usual):
+            named = [path for path, name in names.items() if name in wanted]
             if len(named) == 1:
                 return named[0]
-        raise InputError(f"{source} has no {split!r}", why=f"It has: {_sizes(found)}.", fix="Name one of these.")
-    able = [place for place, rows in found.items() if _has_question_and_answer(rows[0])] or list(found)
+        raise InputError(f"{source} has no {split!r}", why=f"It has: {_sizes(lists)}.", fix="Name one of these.")
+    able = [path for path, rows in lists.items() if _has_question_and_answer(rows[0])] or list(lists)
     if len(able) == 1:
         return able[0]
-    trains = [place for place in able if usual[place] == "train"]
+    trains = [path for path in able if usual[path] == "train"]
     if len(trains) == 1:
-        largest = max((place for place in able if usual[place] in SPLITS.values()), key=lambda one: len(found[one]))
-        return trains[0] if _FEW * len(found[trains[0]]) > len(found[largest]) else largest
+        largest = max((path for path in able if usual[path] in SPLITS.values()), key=lambda path: len(lists[path]))
+        return trains[0] if _FEW * len(lists[trains[0]]) > len(lists[largest]) else largest
     raise InputError(
         f"{source} has several lists of rows, and it is not clear which is meant",
-        why=f"It has: {_sizes({place: found[place] for place in able})}.",
+        why=f"It has: {_sizes({path: lists[path] for path in able})}.",
         fix=f"Name one of them, such as --dataset '{source}:{able[0]}'.",
     )
 
 
-def _sizes(found: Mapping[str, list[Any]]) -> str:
-    return ", ".join(f"{place} ({len(rows)} rows)" for place, rows in islice(found.items(), 20))
+def _sizes(lists: Mapping[str, list[Any]]) -> str:
+    return ", ".join(f"{path} ({len(rows)} rows)" for path, rows in islice(lists.items(), 20))
 
 
-def _about_place(place: str, places: list[str], form: Form) -> list[str]:
-    if not place:
+def _about_place(chosen: str, paths: list[str], form: Form) -> list[str]:
+    if not chosen:
         return []
-    if len(places) == 1:
-        return [f"rows are under {place!r}"]
-    kind = "lists of rows" if SPLITS.keys().isdisjoint(key for one in places for key in one.split(".")) else "splits"
-    return [f"{len(places)} {kind} ({', '.join(places[:20])}); read are the {len(form.rows)} rows of {place}"]
+    if len(paths) == 1:
+        return [f"rows are under {chosen!r}"]
+    kind = "lists of rows" if SPLITS.keys().isdisjoint(key for path in paths for key in path.split(".")) else "splits"
+    return [f"{len(paths)} {kind} ({', '.join(paths[:20])}); read are the {len(form.rows)} rows of {chosen}"]
 
 
 def _is_row(value: Mapping[str, Any]) -> bool:
     """Whether an object is a row by itself, although it may hold lists of objects."""
-    plain = [name for name, one in value.items() if not _is_deep(one)]
+    plain = [name for name, field in value.items() if not _is_deep(field)]
     return "messages" in value or (asks(value) and answers(value) and (asks(plain) or answers(plain)))
 
 
@@ -225,7 +225,7 @@ def _path_to_questions(row: Any, depth: int) -> tuple[str, ...]:
     if not isinstance(row, Mapping) or asks(row) or not depth:
         return ()
     for name, value in row.items():
-        if isinstance(value, list) and value and all(isinstance(one, Mapping) for one in value):
+        if isinstance(value, list) and value and all(isinstance(inner, Mapping) for inner in value):
             if asks(value[0]):
                 return (name,)
             below = _path_to_questions(value[0], depth - 1)
@@ -242,5 +242,5 @@ def unfolded(rows: Iterable[Any], path: Sequence[str]) -> Iterator[Any]:
             yield row
             continue
         outer = {name: value for name, value in row.items() if name not in (path[0], "id")}
-        below = ({**outer, **one} if isinstance(one, Mapping) else one for one in inner)
+        below = ({**outer, **inner_row} if isinstance(inner_row, Mapping) else inner_row for inner_row in inner)
         yield from unfolded(below, path[1:])

@@ -86,10 +86,10 @@ class LineReader:
         if text.endswith(b"\n"):
             return Line(number, text.strip(), "", start, end)
         if len(text) == MAX_LINE_BYTES:
-            while (rest := readline(_CHUNK)) and not rest.endswith(b"\n"):
-                end += len(rest)
+            while (chunk := readline(_CHUNK)) and not chunk.endswith(b"\n"):
+                end += len(chunk)
             fault = f"longer than {MAX_LINE_BYTES >> 20} MiB"
-            return Line(number, b"", fault, start, end + len(rest)) if rest or to_the_end else None
+            return Line(number, b"", fault, start, end + len(chunk)) if chunk or to_the_end else None
         if not text or not to_the_end:
             return None
         if is_json_object(text):

@@ -81,16 +81,16 @@ def plain_row(row: Mapping[str, Any], *, images: bool = False) -> Row:
 
 
 def _are_images(value: Any) -> bool:
-    several = value if isinstance(value, list) else [value]
-    return any(isinstance(one, Mapping) and isinstance(one.get("bytes"), bytes) for one in several)
+    images = value if isinstance(value, list) else [value]
+    return any(isinstance(image, Mapping) and isinstance(image.get("bytes"), bytes) for image in images)
 
 
 def _plain(value: Any) -> Any:
     """Dates and times as ISO text, decimals as their digits."""
     if isinstance(value, Mapping):
-        return {str(name): _plain(one) for name, one in value.items() if not _is_binary(one)}
+        return {str(name): _plain(field) for name, field in value.items() if not _is_binary(field)}
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value if not _is_binary(one)]
+        return [_plain(element) for element in value if not _is_binary(element)]
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, float):
@@ -121,7 +121,7 @@ def _class_names(metadata: Mapping[bytes, bytes]) -> ClassNames:
     """The names that ``datasets`` writes into the schema of a file."""
     try:
         features = json.loads(metadata.get(b"huggingface", b"{}"))["info"]["features"]
-        found = {name: feature["names"] for name, feature in features.items() if feature.get("_type") == "ClassLabel"}
+        classes = {name: feature["names"] for name, feature in features.items() if feature.get("_type") == "ClassLabel"}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}
-    return {name: tuple(map(str, names)) for name, names in found.items() if isinstance(names, list)}
+    return {name: tuple(map(str, names)) for name, names in classes.items() if isinstance(names, list)}

@@ -42,7 +42,7 @@ def promptfoo_rows(text: str, source: object) -> tuple[Iterator[dict[str, Any]],
         )
     default = config.get("defaultTest")
     usual = default.get("vars") or {} if isinstance(default, Mapping) else {}
-    prompt = next((one for one in config.get("prompts") or () if isinstance(one, str) and "{{" in one), None)
+    prompt = next((entry for entry in config.get("prompts") or () if isinstance(entry, str) and "{{" in entry), None)
     rows = [row for test in tests if (row := _row(test, usual, prompt)) is not None]
     if not rows:
         kinds = ", ".join(_EXPECTED)
@@ -52,7 +52,7 @@ def promptfoo_rows(text: str, source: object) -> tuple[Iterator[dict[str, Any]],
 
 
 def _row(test: Mapping[str, Any], usual: Mapping[str, Any], prompt: str | None) -> dict[str, Any] | None:
-    stated = [one for one in test.get("assert") or () if isinstance(one, Mapping) and one.get("type") in _EXPECTED]
+    stated = [rule for rule in test.get("assert") or () if isinstance(rule, Mapping) and rule.get("type") in _EXPECTED]
     if not stated:
         return None
     row = {**usual, **(test.get("vars") or {})}

@@ -168,7 +168,7 @@ def decode_line(line: Line, model: type[RecordT]) -> RecordT:
         return model.model_validate(_ADAPTERS.get(model, _without_nulls)(raw))
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
+        where = ".".join(str(key) for key in first["loc"])
         raise UnreadableLineError(f"{where}: {first['msg']}") from None
 
 

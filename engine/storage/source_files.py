@@ -106,9 +106,9 @@ class SourceFile:
         Raises:
             InputError: what it is, and what to do.
         """
-        for mark, (what, fix) in _FOREIGN.items():
+        for mark, (kind, fix) in _FOREIGN.items():
             if self.begin.startswith(mark):
-                raise InputError(f"{self.path} is {what}", fix=fix)
+                raise InputError(f"{self.path} is {kind}", fix=fix)
         if self.begin.lstrip(codecs.BOM_UTF8).lstrip().lower().startswith(_PAGES):
             fix = "Download the file itself: on the web, by its link to the raw content."
             raise InputError(f"{self.path} is a page of HTML, or XML", fix=fix)

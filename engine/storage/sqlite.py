@@ -41,10 +41,10 @@ def open_shared_database(path: Path, schema: str, version: int) -> sqlite3.Conne
     try:
         _switch_to_wal(connection)
         connection.execute("PRAGMA synchronous=NORMAL")
-        found = connection.execute("PRAGMA user_version").fetchone()[0]
-        if found > version:
-            raise sqlite3.DatabaseError(f"written by a newer version of this program (format {found})")
-        if found < version:
+        stored = connection.execute("PRAGMA user_version").fetchone()[0]
+        if stored > version:
+            raise sqlite3.DatabaseError(f"written by a newer version of this program (format {stored})")
+        if stored < version:
             connection.executescript(f"BEGIN IMMEDIATE; {schema} PRAGMA user_version={version}; COMMIT;")
     except BaseException:
         connection.close()

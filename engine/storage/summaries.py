@@ -281,9 +281,9 @@ def _summary(group: _Group, line: Line) -> GroupSummary:
         cost_usd=sum(costs) if costs else None,
         latency_s=max((completion.latency_s or 0.0 for completion in completions), default=0.0),
         experiences=max(len(rollout.experience_ids or ()) for rollout in group.rollouts),
-        model=(policy.model or next((one.model for one in completions if one.model), ""))[:MAX_TEXT],
+        model=(policy.model or next((reply.model for reply in completions if reply.model), ""))[:MAX_TEXT],
         with_logprobs=sum(
-            bytes(one.token_ids) not in _EMPTY and bytes(one.logprobs) not in _EMPTY for one in completions
+            bytes(reply.token_ids) not in _EMPTY and bytes(reply.logprobs) not in _EMPTY for reply in completions
         ),
         executed=len(executed),
         executed_right=sum(executed),
@@ -307,7 +307,7 @@ def _components(rollouts: Sequence[_Rollout]) -> dict[str, Spread]:
             name = long_name[:_MAX_NAME]
             if name in values or len(values) < _MAX_COMPONENTS:
                 values.setdefault(name, []).append(value)
-    return {name: spread for name, found in values.items() if (spread := _spread(found)) is not None}
+    return {name: spread for name, rewards in values.items() if (spread := _spread(rewards)) is not None}
 
 
 def _spread(values: Sequence[float | None]) -> Spread | None:

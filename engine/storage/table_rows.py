@@ -63,11 +63,11 @@ class Table:
         self._source = source
         self._encoding = source.encoding
         with closing(source.text(self._encoding)) as text:
-            lines, left = [], _CHARACTERS
+            lines, room = [], _CHARACTERS
             for line in islice(text, _LINES):
                 lines.append(line)
-                left -= len(line)
-                if left < 0:
+                room -= len(line)
+                if room < 0:
                     break
         named = re.fullmatch(r'"?sep=([^"\w])"?[\r\n]*', lines[0], re.IGNORECASE) if lines else None
         self._skipped = 1 if named else 0  # Excel writes the delimiter into a line of its own
@@ -89,8 +89,8 @@ class Table:
         except csv.Error:
             counts = []
         by_line = [line.count(mark) + 1 for line in self._lines if line.strip()] if mark == "\t" else []
-        found = [of for of in (counts, by_line) if of and of[0] > 1]
-        return max((sum(count == of[0] for count in of) / len(of) for of in found), default=0.0)
+        usable = [widths for widths in (counts, by_line) if widths and widths[0] > 1]
+        return max((sum(count == widths[0] for count in widths) / len(widths) for widths in usable), default=0.0)
 
     def rows(self, columns: Sequence[str] | None, numbered: bool) -> tuple[Iterator[CsvRow], list[str]]:
         """The rows, and notes for the screen. An empty field is left out, and so is a row of empty fields.
@@ -111,13 +111,13 @@ class Table:
             sample = [row for _, row in self._records(iter(self._lines), by_line=self._is_plain())]
         except InputError:  # raised again when the row is reached
             sample = [row for row in csv.reader(self._lines, delimiter=self.mark) if row]
-        whole = sample[0] if sample else []
-        filled = [place for place, cell in enumerate(whole, start=1) if cell.strip()]
-        first = whole[: max(filled, default=0)]
+        first_line = sample[0] if sample else []
+        filled = [position for position, cell in enumerate(first_line, start=1) if cell.strip()]
+        first = first_line[: max(filled, default=0)]
         below = [row[: len(first)] for row in sample[1:]]
         has_names = True
         if columns is not None:
-            if sample and not len(first) <= len(columns) <= len(whole):
+            if sample and not len(first) <= len(columns) <= len(first_line):
                 raise other_number(columns, f"line of {path}", first)
             has_names = [name.strip().lower() for name in first] == [name.lower() for name in columns]
             names = list(columns)
@@ -129,7 +129,7 @@ class Table:
         elif why := why_row(first, below):
             raise without_names(path, first, below, why)
         else:
-            names = [name.strip() for name in whole]
+            names = [name.strip() for name in first_line]
         twice = next((name for name in names if name and names.count(name) > 1), None)
         if twice is not None:
             number = self._skipped + 1
@@ -147,11 +147,11 @@ class Table:
                     why = "more fields than the first line has names"
                     raise bad_line(self._source.path, line + self._skipped, why, fix=_IN_QUOTES)
                 fields = {}
-                for place, (name, value) in enumerate(zip_longest(names, row[: len(names)], fillvalue="")):
-                    if name or (value.strip() and not (leave_out and place == 0)):
-                        fields[name or str(place + 1)] = value
-                if found := CsvRow(fields, line + self._skipped):
-                    yield found
+                for index, (name, value) in enumerate(zip_longest(names, row[: len(names)], fillvalue="")):
+                    if name or (value.strip() and not (leave_out and index == 0)):
+                        fields[name or str(index + 1)] = value
+                if csv_row := CsvRow(fields, line + self._skipped):
+                    yield csv_row
 
     def _is_plain(self) -> bool:
         """Whether each line is a row, so that a quote at the begin of a field is one of its text.
@@ -188,11 +188,11 @@ class Table:
             except StopIteration:
                 return
             except csv.Error as error:
-                found = self._with_lone_quotes(taken)
-                if found is None or len(found) != (width or len(found)):
+                fields = self._with_lone_quotes(taken)
+                if fields is None or len(fields) != (width or len(fields)):
                     why = f"not CSV: {error}"
                     raise bad_line(self._source.path, begin + self._skipped, why, fix=_IN_QUOTES) from error
-                row = found
+                row = fields
             width = width or len(row)
             if row:
                 yield begin, row
@@ -207,17 +207,17 @@ class Table:
         mark, line = re.escape(self.mark), lines[0].rstrip("\r\n")
         quoted = rf'\s*"(?P<quoted>(?:\\"|""|[^"]|"(?!{mark}|$))*+)"(?={mark}|$)'
         pattern = re.compile(rf'{quoted}|(?P<bare>[^"{mark}][^{mark}]*|(?={mark}|$))')
-        fields, place = [], 0
-        while place <= len(line):
-            found = pattern.match(line, place)
-            if found is None:
+        fields, position = [], 0
+        while position <= len(line):
+            match = pattern.match(line, position)
+            if match is None:
                 return None
-            text = found["quoted"]
-            fields.append(found["bare"] if text is None else re.sub(r'\\"|""', '"', text))
-            place = found.end() + 1
+            text = match["quoted"]
+            fields.append(match["bare"] if text is None else re.sub(r'\\"|""', '"', text))
+            position = match.end() + 1
         return fields
 
 
 def _unquoted(field: str) -> str:
-    whole = re.fullmatch(r'\s*"((?:[^"]|"")*)"\s*', field)
-    return whole[1].replace('""', '"') if whole else field
+    match = re.fullmatch(r'\s*"((?:[^"]|"")*)"\s*', field)
+    return match[1].replace('""', '"') if match else field

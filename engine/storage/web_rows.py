@@ -81,7 +81,7 @@ def _rows(content: bytes) -> list[dict[str, Any]]:
     """Read JSON Lines, or ``{"rows": [{"row": {...}}, ...]}``."""
     lines = [json.loads(line) for line in content.decode().splitlines() if line.strip()]
     if len(lines) == 1 and isinstance(lines[0], dict) and isinstance(lines[0].get("rows"), list):
-        lines = [one.get("row") if isinstance(one, dict) else None for one in lines[0]["rows"]]
+        lines = [entry.get("row") if isinstance(entry, dict) else None for entry in lines[0]["rows"]]
     if not all(isinstance(row, dict) for row in lines):
         raise ValueError("its content is not rows")
     return lines

@@ -87,8 +87,8 @@ def task_named(name: str) -> Task:
     if name in _TASKS:
         task: Task = _module(f"{name}.task").TASK
         return task
-    if place := _of_packages().get(name):
-        return _register(load_object(place), place)
+    if reference := _of_packages().get(name):
+        return _register(load_object(reference), reference)
     near = difflib.get_close_matches(name, [*_TASKS, *_registered], 1)
     meant = f"Did you mean {near[0]!r}? " if near else ""
     raise InputError(
@@ -98,14 +98,14 @@ def task_named(name: str) -> Task:
     )
 
 
-def load_task(place: str) -> Task:
+def load_task(reference: str) -> Task:
     """The task with a name, or at ``path/to/file.py:NAME`` or ``package.module:NAME``; its name is known from then on.
 
     Raises:
         MissingInputError: there is no such file.
         InputError: there is no such task, or another task has its name.
     """
-    return _register(load_object(place), place) if ":" in place else task_named(place)
+    return _register(load_object(reference), reference) if ":" in reference else task_named(reference)
 
 
 def check_verifiers(problems: Iterable[Problem]) -> None:
@@ -119,9 +119,9 @@ def check_verifiers(problems: Iterable[Problem]) -> None:
 
 
 @functools.cache  # asked for each row of a dataset
-def _declared(task: str, what: str) -> Sequence[str]:
+def _declared(task: str, attribute: str) -> Sequence[str]:
     """What the package of a task of the project declares."""
-    names: Sequence[str] = getattr(_module(task), what, ())
+    names: Sequence[str] = getattr(_module(task), attribute, ())
     return names
 
 
@@ -160,20 +160,20 @@ def _module(name: str) -> Any:
     return importlib.import_module(f"engine.tasks.{name}")
 
 
-def _register(task: object, place: str) -> Task:
+def _register(task: object, source: str) -> Task:
     if inspect.isfunction(task):
         return task_of_function(task)
     if isinstance(task, type):
-        name = place.rpartition(":")[2]
+        name = source.rpartition(":")[2]
         raise InputError(
-            f"{place} is a class", fix=f"Add a line such as TASK = {name}() to its file, and give that name: :TASK."
+            f"{source} is a class", fix=f"Add a line such as TASK = {name}() to its file, and give that name: :TASK."
         )
     if not isinstance(task, Task):
         raise InputError(
-            f"{place} is not a task but a {type(task).__name__}",
+            f"{source} is not a task but a {type(task).__name__}",
             fix="Give an instance of engine.task.Task, or a reward function.",
         )
     if task.name in _TASKS or _registered.get(task.name, task) is not task:
-        raise InputError(f"{place}: another task has the name {task.name!r}", fix="Give the task a name of its own.")
+        raise InputError(f"{source}: another task has the name {task.name!r}", fix="Give the task a name of its own.")
     _registered[task.name] = task
     return task

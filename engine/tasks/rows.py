@@ -46,14 +46,14 @@ def split_dataset_name(name: str, options: Sequence[str] = ()) -> tuple[str, str
     without_options, _, query = name.partition("?")
     base, _, part = without_options.partition(":")
     try:
-        given = dict(parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query)))
+        values = dict(parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query)))
     except ValueError:
         raise InputError(f"Invalid options in the dataset name {name!r}", fix=f"Write {base}?key=value.") from None
-    unknown = sorted(given.keys() - set(options))
+    unknown = sorted(values.keys() - set(options))
     if unknown:
         known = f"Options: {', '.join(options)}." if options else "It has no options."
         raise InputError(f"Unknown option {unknown[0]!r} in the dataset name {name!r}", fix=known)
-    return base, part, given
+    return base, part, values
 
 
 def problem_with_answer(row: Mapping[str, Any], where: str, task: str) -> Problem:

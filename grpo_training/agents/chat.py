@@ -63,13 +63,13 @@ def showing(request: ChatRequest, images: Sequence[ImageReference], problem: Pro
     from engine.storage.images import sent_image  # few problems have images
 
     contents = [message.content.replace(IMAGE_MARK, "") for message in request.messages]
-    at = max((place for place, content in enumerate(contents) if problem.text in content), default=-1)
+    at = max((index for index, content in enumerate(contents) if problem.text in content), default=-1)
     before, text, after = contents[at].rpartition(problem.text)
     for image in images:
         text = text.replace(image.tag, IMAGE_MARK, 1)
     contents[at] = before + IMAGE_MARK * (len(images) - text.count(IMAGE_MARK)) + text + after
     messages = [
-        one.model_copy(update={"content": content}) for one, content in zip(request.messages, contents, strict=True)
+        turn.model_copy(update={"content": content}) for turn, content in zip(request.messages, contents, strict=True)
     ]
     sent = tuple(map(sent_image, images))
     return request.model_copy(update={"messages": tuple(messages), "images": sent})

@@ -60,10 +60,10 @@ def run_command(main: Callable[[], int], *, resumes: bool = True) -> NoReturn:
     except BrokenPipeError:  # the reader of the output (head, less) has exited
         code = 0
     except OSError as error:
-        place = f": {error.filename}" if error.filename else ""
+        path = f": {error.filename}" if error.filename else ""
         print_error(
             ScaffoldError(
-                f"{error.strerror or error}{place}",
+                f"{error.strerror or error}{path}",
                 why="Stored results are kept." if resumes else "",
                 fix="Check the path, permissions and free disk space, then run the same command again.",
             )
@@ -204,6 +204,6 @@ def _dashed(word: str) -> str:
 def print_error(error: ScaffoldError) -> None:
     """Print what happened, why, and how to fix it to stderr."""
     say(f"✗ {error.what}", sys.stderr)
-    for part in (error.why, error.fix):
-        if part:
-            say(f"  {part}", sys.stderr)
+    for text in (error.why, error.fix):
+        if text:
+            say(f"  {text}", sys.stderr)

@@ -123,8 +123,8 @@ def _parser(model: type[Settings], prog: str, *, shows_all: bool) -> CommandPars
     """The parser of a command. Without ``shows_all`` its help has the common settings only, if some are marked."""
     description = " ".join((model.__doc__ or "").split())
     parser = CommandParser(prog=prog, usage="%(prog)s [--config FILE] [options]", description=description)
-    own = [model.model_fields[name] for name in model.__annotations__ if name in model.model_fields]
-    marks_common = any(COMMON in field.metadata for field in own)
+    own_fields = [model.model_fields[name] for name in model.__annotations__ if name in model.model_fields]
+    marks_common = any(COMMON in field.metadata for field in own_fields)
     hides = marks_common and not shows_all
     hidden = 2 if hides else 0
     for title, names in model.groups().items():

@@ -221,7 +221,7 @@ class Progress:
                 f"{_dollars(counters.cost_usd)} ({_used(counters)}{counters.estimate_note})"
                 + (" in this start" if self._before else ""),
             ),
-            *(Row("" if place else "spent", text, is_detail=True) for place, text in enumerate(_spending(counters))),
+            *(Row("" if index else "spent", text, is_detail=True) for index, text in enumerate(_spending(counters))),
             Row("retries", str(counters.retries), True),
             Row("replies from the journal", str(counters.journal_hits), True),
         ]

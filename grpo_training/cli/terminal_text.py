@@ -53,7 +53,7 @@ def fitted(line: str) -> str:
     Two spaces or more begin a column.
     """
     width = shutil.get_terminal_size().columns
-    columns = [found.end() for found in re.finditer(r"(?:^|(?<=\S) ) +(?=\S)", line)]
+    columns = [match.end() for match in re.finditer(r"(?:^|(?<=\S) ) +(?=\S)", line)]
     below = " " * max((column for column in columns if column < width / 2), default=0)
     lines = textwrap.wrap(line, width, subsequent_indent=below, break_long_words=False, break_on_hyphens=False)
     return "\n".join(lines)

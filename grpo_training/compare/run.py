@@ -105,7 +105,7 @@ def _compared(
     asked, hashes = _asked(settings, manager, problems, prompts, samples), problem_hashes(problems)
     log = folder / "comparisons.jsonl"
     kept = [_Kept.model_validate_json(line) for line in log.read_text().splitlines()] if log.exists() else []
-    others = {one.asked for one in kept if not set(hashes).isdisjoint(one.problem_hashes)} - {asked}
+    others = {entry.asked for entry in kept if not set(hashes).isdisjoint(entry.problem_hashes)} - {asked}
     test = GroupSequentialTest(len(problems), samples, alpha_of_test(len(others) + 1))
     print(*_plan(settings, manager, arms, problems, prompts), sep="\n", file=stream, flush=True)
     if others:
@@ -117,13 +117,13 @@ def _compared(
     with open_endpoints(settings) as served:
         for role in ARMS:
             check_budget(settings, served, role)
-        number = next((place for place, one in enumerate(kept) if one.asked == asked), len(kept))
-        place = folder / f"comparison_{number + 1}.samples.jsonl"
-        result = run_async(_ask(settings, served, arms, problems, test, place, stream))
+        number = next((index for index, entry in enumerate(kept) if entry.asked == asked), len(kept))
+        path = folder / f"comparison_{number + 1}.samples.jsonl"
+        result = run_async(_ask(settings, served, arms, problems, test, path, stream))
     new = _Kept(asked=asked, problem_hashes=hashes, result=result)
     with replacement(log) as file:
         kept[number : number + 1] = [new]
-        file.write("".join(f"{one.model_dump_json()}\n" for one in kept).encode())
+        file.write("".join(f"{entry.model_dump_json()}\n" for entry in kept).encode())
     return result
 
 
@@ -133,7 +133,7 @@ async def _ask(
     arms: Sequence[Arm],
     problems: Sequence[Problem],
     test: GroupSequentialTest,
-    place: Path,
+    path: Path,
     stream: TextIO,
 ) -> Comparison:
     margin = 0.0 if settings.margin is None else settings.margin / 100
@@ -144,7 +144,7 @@ async def _ask(
             (arms[1], arms[0]),
             problems,
             test,
-            place,
+            path,
             stream,
             judge_role=manager.role_of(JUDGE_ROLE, arms[0].role),
             what="prompts of A and B",
@@ -200,8 +200,8 @@ def _described(manager: ApiManager, arm: Arm) -> str:
 
 def _prompts(arm: Arm, problems: Sequence[Problem]) -> list[tuple[Message, ...]]:
     return [
-        generator_messages(task_named(one.task), one, experiences_for(one, arm.experiences), arm.style)
-        for one in problems
+        generator_messages(task_named(problem.task), problem, experiences_for(problem, arm.experiences), arm.style)
+        for problem in problems
     ]
 
 

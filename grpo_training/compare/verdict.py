@@ -61,22 +61,22 @@ def lines(result: Comparison, dataset: str) -> list[str]:
     ]
     at = f", at {' and '.join(ratios)}" if ratios else ""
     cost = "" if result.cost_usd is None else f", {result.cost_usd:.2f} USD"
-    found = [
+    sentences = [
         _said(result),
         f"Accuracy of A {right_a}, of B {right_b} on {result.problems} of {result.of} problems ({difference} points, "
         f"{level(result.alpha)} interval {100 * result.low:+z.1f} to {100 * result.high:+z.1f}){at}. "
         f"{result.tokens:,} tokens{cost}.",
     ]
     if result.verdict == "not_proven" and result.needed > result.of:
-        seen = "to see 10 points" if result.margin is None else "to show it, if both are equally good"
-        found.append(f"About {result.needed - result.of} more problems would be needed {seen}.")
+        purpose = "to see 10 points" if result.margin is None else "to show it, if both are equally good"
+        sentences.append(f"About {result.needed - result.of} more problems would be needed {purpose}.")
     if result.margin is not None and result.verdict != "better":
         words = f"--dataset {shlex.quote(dataset)} --model {shlex.quote(result.model_b)}"
-        found.append(
+        sentences.append(
             f"To improve B: python -m grpo_training.improve {words}. Then compare again with --improved-b NAME, the "
             "name of its run, on problems that it has not seen."
         )
-    return found
+    return sentences
 
 
 def _said(result: Comparison) -> str:

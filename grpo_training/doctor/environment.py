@@ -42,7 +42,7 @@ def environment() -> Iterator[CheckResult]:
         not missing, f"{len(required)} packages: " + ("; ".join(missing) or "all installed"), install_command()
     )
     for extra, purpose in _EXTRAS.items():
-        optional = [each for each in requirements if each.marker and each.marker.evaluate({"extra": extra})]
+        optional = [package for package in requirements if package.marker and package.marker.evaluate({"extra": extra})]
         missing = [text for text in map(missing_package, optional) if text]
         if missing:
             yield warned(f"packages for {purpose}: {'; '.join(missing)}", install_command(extra))

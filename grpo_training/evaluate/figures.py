@@ -73,8 +73,8 @@ def differences(
 
     pass@1 is always included; a k that exceeds the samples of some problem is missing.
     """
-    found = {k: difference_in_pass_at_k(_counts(after), _counts(before), k) for k in sorted({1, *k_values})}
-    return {k: estimate for k, estimate in found.items() if estimate is not None}
+    estimates = {k: difference_in_pass_at_k(_counts(after), _counts(before), k) for k in sorted({1, *k_values})}
+    return {k: estimate for k, estimate in estimates.items() if estimate is not None}
 
 
 def figures_json(figures: Figures) -> dict[str, Any]:

@@ -108,10 +108,10 @@ def evaluate(settings: EvaluateSettings, stream: TextIO) -> int:
     if len(problems) < len(loaded.problems):
         print(f"{len(loaded.problems) - len(problems)} problems are left out, as their text occurs twice.")
     experiences = learned_experiences(settings.experiences)
-    own = 0 if experiences is None else experiences.sources_among(problems)
-    if own:
+    count = 0 if experiences is None else experiences.sources_among(problems)
+    if count:
         print(
-            f"Experiences were learned from {own} of these {len(problems)} problems, so the figures are too high for "
+            f"Experiences were learned from {count} of these {len(problems)} problems, so the figures are too high for "
             "new problems; python -m grpo_training.gate asks each problem without its own."
         )
     models = models_of(settings)
@@ -152,15 +152,15 @@ def _in_run(settings: EvaluateSettings, stream: TextIO) -> EvaluateSettings:
         return settings
     if settings.experiences is not None:
         raise InputError("--run and --experiences exclude each other", why="A run has its own library.")
-    found = found_run(settings.run)
-    library = library_file(found.experiences, settings.role or GENERATORS[0])
+    run = found_run(settings.run)
+    library = library_file(run.experiences, settings.role or GENERATORS[0])
     if not library.exists():
         raise MissingInputError(f"The run {settings.run!r} has no library: {library} is missing")
-    load_tasks_of(found.cache, given=settings.task if ":" in (settings.task or "") else None)
-    settings = as_in_learning(settings, manifest_file(found.cache, settings.role or GENERATORS[0]), stream)
+    load_tasks_of(run.cache, given=settings.task if ":" in (settings.task or "") else None)
+    settings = as_in_learning(settings, manifest_file(run.cache, settings.role or GENERATORS[0]), stream)
     of_run: dict[str, Path] = {"experiences": library}
     if "output" not in settings.model_fields_set:
-        of_run["output"] = found.cache / settings.output.name
+        of_run["output"] = run.cache / settings.output.name
     return settings.model_copy(update=of_run)
 
 
@@ -269,9 +269,9 @@ def _report(settings: EvaluateSettings, facts: Mapping[str, Any], results: Mappi
         "timestamp": timestamp(),
     }
     if BASE in results:
-        found = differences(results[MODEL].results, results[BASE].results, settings.k_values)
+        estimates = differences(results[MODEL].results, results[BASE].results, settings.k_values)
         report["base"] = by_model[BASE]
-        report["difference_to_base"] = {"sampled": estimates_json(found)}
+        report["difference_to_base"] = {"sampled": estimates_json(estimates)}
     return report
 
 
@@ -309,9 +309,9 @@ def subject_line(settings: EvaluateSettings) -> str:
     if settings.base_url is not None or settings.role is not None:
         model, is_default = settings.model or f"the model of {settings.role}", False
     else:
-        parts = [one for one in (settings.model_path, settings.adapter) if one is not None]
-        is_default = not parts
-        model = " + ".join(str(shown_path(part)) for part in parts or [POCKET_MODEL])
+        paths = [path for path in (settings.model_path, settings.adapter) if path is not None]
+        is_default = not paths
+        model = " + ".join(str(shown_path(path)) for path in paths or [POCKET_MODEL])
     flags = ["--model-path FOLDER"] if is_default else []
     flags += [] if "dataset" in settings.model_fields_set else ["--dataset FILE"]
     others = f" (default; others: {', '.join(flags)})" if flags else ""

@@ -90,9 +90,9 @@ async def evaluate_problems(
 
     window = len(problems) if at_once else max(_MIN_PROBLEMS_IN_FLIGHT, _SAMPLES_IN_FLIGHT // samples)
     async with aclosing(in_window(problems, window, work)) as answered:
-        async for problem, own in answered:
-            results.append(ProblemResult.of(problem, own))
-            judged(results[-1], own)
+        async for problem, judged_samples in answered:
+            results.append(ProblemResult.of(problem, judged_samples))
+            judged(results[-1], judged_samples)
             _check_answered(results)
     return results
 

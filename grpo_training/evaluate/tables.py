@@ -29,7 +29,7 @@ def show_models(view: View, models: Mapping[str, Sequence[ProblemResult]], k_val
     view.table(
         f"{first.problems} problems, {first.samples} samples each (95 % intervals, clustered by problem)",
         ("model", "figure", "value", "95 % interval"),
-        [row for name, one in by_model.items() for row in _model_rows(name, one)],
+        [row for name, model_figures in by_model.items() for row in _model_rows(name, model_figures)],
     )
     if len(models) > 1:
         (name, after), (base, before) = models.items()
@@ -37,12 +37,12 @@ def show_models(view: View, models: Mapping[str, Sequence[ProblemResult]], k_val
             f"{name} minus {base}, paired over the problems complete in both",
             ("figure", "points", "95 % interval"),
             [
-                (f"pass@{k}", f"{points(one)} points", points_interval(one))
-                for k, one in differences(after, before, k_values).items()
+                (f"pass@{k}", f"{points(estimate)} points", points_interval(estimate))
+                for k, estimate in differences(after, before, k_values).items()
             ],
         )
-    for name, one in by_model.items():
-        for text in _remarks(one, k_values):
+    for name, model_figures in by_model.items():
+        for text in _remarks(model_figures, k_values):
             view.line(f"{name}: {text}")
     for line in pass_at_k_lines(first) if first.pass_at_k else ():
         view.line(line)
@@ -50,7 +50,7 @@ def show_models(view: View, models: Mapping[str, Sequence[ProblemResult]], k_val
 
 def pass_at_k_lines(figures: Figures) -> list[str]:
     """pass@k between rules, such as ``pass@  1: 0.4523 (45.23%)``: the format that other tools print and read."""
-    lines = [f"pass@{k:>3}: {one.value:.4f} ({one.value:.2%})" for k, one in figures.pass_at_k.items()]
+    lines = [f"pass@{k:>3}: {rate.value:.4f} ({rate.value:.2%})" for k, rate in figures.pass_at_k.items()]
     return [_RULE, "Pass@k Results:", _RULE, *lines, _RULE]
 
 
@@ -80,7 +80,7 @@ def points_interval(difference: Estimate) -> str:
 
 def _model_rows(name: str, sampled: Figures) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [
-        (name, f"pass@{k}", percent(one.value), percent_interval(one)) for k, one in sampled.pass_at_k.items()
+        (name, f"pass@{k}", percent(rate.value), percent_interval(rate)) for k, rate in sampled.pass_at_k.items()
     ]
     if (mean := sampled.mean_at_n) is not None:
         rows.append((name, f"mean@{sampled.samples}", percent(mean.value), percent_interval(mean)))

@@ -102,7 +102,7 @@ def _show(experience_id: str, name: str, library: ExperienceLibrary, view: View)
     view.line("history:")
     for entry in history:
         if change := change_of(entry, experience_id):
-            what, content = change
-            view.line(f"  line {entry.number}, {entry.event.at}: {what} by {origin(entry)}")
+            action, content = change
+            view.line(f"  line {entry.number}, {entry.event.at}: {action} by {origin(entry)}")
             if content and content != last.content:
                 view.line(f"    {content}")

@@ -78,7 +78,7 @@ def problem_hashes(problems: Sequence[Problem]) -> list[str]:
 
 def tested_hash(state: LibraryState) -> str:
     """Of the experiences that a gate asks with."""
-    return _hash(sorted(one.content for one in state.tested))
+    return _hash(sorted(experience.content for experience in state.tested))
 
 
 def sampling_hash(settings: GateSettings) -> str:

@@ -81,9 +81,9 @@ class Asked:
     def of(cls, finding: Finding, pairs: Sequence[Pair], looks: int) -> Asked:
         """The figures of all asked problems; those whose requests alone failed are not compared."""
         compared = list(zip(*filter(_is_complete, pairs), strict=True))
-        first, second = (sum(one.prompt_tokens + one.completion_tokens for one in arm) for arm in compared)
+        first, second = (sum(result.prompt_tokens + result.completion_tokens for result in arm) for arm in compared)
         right_first, right_second = (fmean(map(_share, arm)) for arm in compared)
-        cost_first, cost_second = (sum_of_costs([one.cost_usd for one in arm]) for arm in zip(*pairs, strict=True))
+        cost_first, cost_second = (sum_of_costs([entry.cost_usd for entry in arm]) for arm in zip(*pairs, strict=True))
         return cls(
             finding,
             pairs,
@@ -106,7 +106,7 @@ async def ask_until_clear(
     arms: tuple[Arm, Arm],
     problems: Sequence[Problem],
     test: GroupSequentialTest,
-    place: Path,
+    path: Path,
     stream: TextIO,
     *,
     judge_role: str,
@@ -121,7 +121,7 @@ async def ask_until_clear(
         arms: are compared: the first minus the second.
         problems: in the order in which they are asked.
         test: its looks and its bounds.
-        place: file of the answers.
+        path: file of the answers.
         stream: gets a line after each look, and the place of the answers.
         judge_role: role that judges answers by the rubric of their problem.
         what: is asked, for the progress display.
@@ -133,7 +133,7 @@ async def ask_until_clear(
         ScaffoldError: from the client.
     """
     pairs: list[Pair] = []
-    with replacement(place) as file:
+    with replacement(path) as file:
         for look, count in enumerate(test.looks, 1):
             batch = problems[len(pairs) : count]
             with problem_bar(2 * len(batch), f"look {look} of {LOOKS}", what) as done:
@@ -174,7 +174,7 @@ async def ask_until_clear(
                 break
     assert finding is not None
     refused = refused_lines([result for pair in pairs for result in pair])
-    print(*refused, f"Each answer is in {shown_path(place)}", sep="\n", file=stream)
+    print(*refused, f"Each answer is in {shown_path(path)}", sep="\n", file=stream)
     return Asked.of(finding, pairs, look)
 
 
@@ -185,24 +185,24 @@ def _finding(test: GroupSequentialTest, look: int, pairs: Sequence[Pair], margin
         IncompleteRunError: some answers are missing for another reason than a refusal, or too few at the last look.
     """
     compared = [pair for pair in pairs if _is_complete(pair)]
-    failed = [one for pair in pairs for one in pair if not (one.is_complete or one.refused)]
+    failed = [side for pair in pairs for side in pair if not (side.is_complete or side.refused)]
     if not failed and len(compared) >= _FEWEST:
         differences = [_share(first) - _share(second) + margin for first, second in compared]
-        found = test.look(look, differences)
-        low, high = max(found.low - margin, -1.0), min(found.high - margin, 1.0)
-        return replace(found, mean=found.mean - margin, low=low, high=high)
+        finding = test.look(look, differences)
+        low, high = max(finding.low - margin, -1.0), min(finding.high - margin, 1.0)
+        return replace(finding, mean=finding.mean - margin, low=low, high=high)
     if not failed and look < LOOKS:
         return None
     raise IncompleteRunError(
         f"{len(pairs) - len(compared)} problems have no verdict, so that they cannot be compared",
-        why=f"{frequent_fault([one for pair in pairs for one in pair])}Their requests failed, or an answer could not "
+        why=f"{frequent_fault([side for pair in pairs for side in pair])}Their requests failed, or an answer could not "
         "be checked.",
         fix="Run the same command again: stored answers are reused.",
     )
 
 
 def _is_complete(pair: Pair) -> bool:
-    return all(one.is_complete for one in pair)
+    return all(result.is_complete for result in pair)
 
 
 def _share(result: ProblemResult) -> float:

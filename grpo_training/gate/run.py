@@ -137,15 +137,15 @@ async def gate(
     """
     state, model = library.state, manager.endpoint(settings.role).model
     samples = settings.samples_of(problems)
-    told = reported_before(settings, manager, library, problems, stream)
-    if told is not None:
-        return told
+    reported = reported_before(settings, manager, library, problems, stream)
+    if reported is not None:
+        return reported
     before, earlier = tests_before(library, problems, model), same_test(settings, manager, library, problems)
     # A test that goes on keeps its alpha: the intervals of all its looks hold together.
     alpha = alpha_of_test(before + 1) / tests if earlier is None else earlier.alpha
     test = GroupSequentialTest(len(problems), samples, alpha)
-    own = _own(problems, state)
-    print(*_introduction(settings, state, test, model, own, before, earlier, tests), sep="\n", file=stream)
+    source_count = _own(problems, state)
+    print(*_introduction(settings, state, test, model, source_count, before, earlier, tests), sep="\n", file=stream)
     asked = await ask_until_clear(
         settings,
         client,
@@ -175,7 +175,7 @@ async def gate(
         problems=finding.problems,
         of=len(problems),
         open=asked.open,
-        own=own,
+        own=source_count,
         samples=samples,
         alpha=round(test.alpha, 6),
         looks=asked.looks,
@@ -201,7 +201,7 @@ def _introduction(
     state: LibraryState,
     test: GroupSequentialTest,
     model: str,
-    own: int,
+    source_count: int,
     before: int,
     earlier: GateEvent | None,
     tests: int,
@@ -213,7 +213,7 @@ def _introduction(
         state: of the library.
         test: its looks and its alpha.
         model: that is asked.
-        own: how many of the problems experiences were learned from.
+        source_count: how many of the problems experiences were learned from.
         before: how many other tests have asked some of these problems.
         earlier: the test that goes on.
         tests: libraries that are tested together.
@@ -233,10 +233,10 @@ def _introduction(
             f"{test.alpha:.2g} only (the first: {alpha_of_test(1) / tests:.2g}), so that its interval is wider. "
             "Problems that no gate has asked have no such loss."
         )
-    if own:
+    if source_count:
         remarks.append(
-            f"{own} of the problems are those that experiences were learned from; each is asked without its own. "
-            "The result holds for these problems."
+            f"{source_count} of the problems are those that experiences were learned from; each is asked without "
+            "its own. The result holds for these problems."
         )
     if state.trials.model not in ("", model):
         remarks.append(f"The experiences were measured with {state.trials.model}, and {model} is asked.")
@@ -245,9 +245,8 @@ def _introduction(
 
 def _own(problems: Sequence[Problem], state: LibraryState) -> int:
     """How many of the problems were learned from. One that is a case, and was not asked before, has decided nothing."""
-    learned = [
-        one for one in state.texts if one.kind != "case" or any(proof.mean is not None for proof in one.evidence)
-    ]
+    learned = [entry for entry in state.texts if entry.kind != "case"]
+    learned += [entry for entry in state.texts if any(group.mean is not None for group in entry.evidence)]
     ids = set[str]().union(*map(sources_of, learned))
     texts = set[str]().union(*map(texts_of_sources, learned))
     return sum(problem.id in ids or kept_text(problem) in texts for problem in problems)

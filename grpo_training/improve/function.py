@@ -89,8 +89,8 @@ def improve(
     unknown = next((name for name in settings if name not in ImproveSettings.model_fields), None)
     if unknown is not None:
         raise InputError(f"improve() has no setting {unknown!r}", fix="python -m grpo_training.improve --help-all")
-    place = str(dataset) if isinstance(dataset, str | Path) else str(_written(dataset))
-    values = {name: Given(value, as_flag(name)) for name, value in {"dataset": place, **settings}.items()}
+    source = str(dataset) if isinstance(dataset, str | Path) else str(_written(dataset))
+    values = {name: Given(value, as_flag(name)) for name, value in {"dataset": source, **settings}.items()}
     of_run = validated(ImproveSettings, values, fix="python -m grpo_training.improve --help-all")
     if of_run.dry_run:
         raise InputError("dry_run is a flag of the command", fix="python -m grpo_training.improve --dry-run")

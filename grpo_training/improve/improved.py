@@ -107,12 +107,12 @@ class Improved:
     def figures(self) -> dict[str, float]:
         """What was found, as numbers by name; shares of right answers are from 0 to 1."""
         result, gate = self.result, self.result.gate
-        found: dict[str, float | None] = {"experiences": len(self.experiences), "tokens": result.tokens}
-        found["cost_usd"] = result.cost_usd
+        figures: dict[str, float | None] = {"experiences": len(self.experiences), "tokens": result.tokens}
+        figures["cost_usd"] = result.cost_usd
         if gate is not None:
-            found |= {"accuracy_before": gate.right_without, "accuracy_after": gate.right_with, "gain": gate.mean}
-            found |= {"gain_low": gate.low, "gain_high": gate.high, "tokens_ratio": gate.tokens_ratio}
-        return {name: value for name, value in found.items() if value is not None}
+            figures |= {"accuracy_before": gate.right_without, "accuracy_after": gate.right_with, "gain": gate.mean}
+            figures |= {"gain_low": gate.low, "gain_high": gate.high, "tokens_ratio": gate.tokens_ratio}
+        return {name: value for name, value in figures.items() if value is not None}
 
     def tested(self) -> LearnedExperiences:
         """The experiences for a test: a problem is asked without those that were learned from it."""
@@ -216,8 +216,8 @@ class Improved:
         chosen = lessons_of(self.experiences)
         count = len(chosen) if self.result.choice is None else self.result.choice.k
         if len(chosen) > count:
-            best = sorted(chosen, key=lambda one: -_effect(one))[:count]
-            chosen = [one for one in chosen if one in best]
+            best = sorted(chosen, key=lambda lesson: -_effect(lesson))[:count]
+            chosen = [lesson for lesson in chosen if lesson in best]
         return as_dicts(generator_messages(self._task, problem, chosen, self.result.prompts))
 
     def dspy_signature(self) -> Any:
@@ -240,8 +240,8 @@ class Improved:
         @solver
         def improved_prompt() -> Any:
             async def solve(state: TaskState, generate: Generate) -> TaskState:
-                made = self.messages(state.input_text)
-                state.messages = [kinds[message["role"]](content=message["content"]) for message in made]
+                messages = self.messages(state.input_text)
+                state.messages = [kinds[message["role"]](content=message["content"]) for message in messages]
                 return await generate(state)
 
             return solve
@@ -282,5 +282,5 @@ def as_dicts(messages: Sequence[Message]) -> list[dict[str, str]]:
     return [{"role": str(message.role), "content": message.content} for message in messages]
 
 
-def _effect(one: Experience) -> float:
-    return 0.0 if one.trial is None or one.trial.mean is None else one.trial.mean
+def _effect(experience: Experience) -> float:
+    return 0.0 if experience.trial is None or experience.trial.mean is None else experience.trial.mean

@@ -31,19 +31,19 @@ def read_plan(settings: ImproveSettings) -> tuple[Plan, str]:
         left_out = len(of_test) - len(tested)
         check_number(tested, settings.test)
     if left_out:
-        place = settings.dataset if settings.test is None else settings.test
-        notes.append(f"{left_out} problems of {place} are left out, as their text occurs twice")
+        dataset = settings.dataset if settings.test is None else settings.test
+        notes.append(f"{left_out} problems of {dataset} are left out, as their text occurs twice")
     if len(learned_from) > settings.draw:
         notes.append(f"{settings.draw} of {len(learned_from)} problems are learned from (--draw sets it)")
         learned_from = drawn(learned_from, settings.draw)
     check_verifiers(tested)
     if settings.critic and any(isinstance(task_named(problem.task), AsksByItself) for problem in learned_from):
         raise InputError("A program has no critic", fix="Leave out --critic.")
-    prompts = [generator_messages(task_named(one.task), one, (), settings.prompts) for one in learned_from[:20]]
+    prompts = [generator_messages(task_named(row.task), row, (), settings.prompts) for row in learned_from[:20]]
     plan = Plan(
         learned_from,
         tested,
-        is_held_out={one.id for one in learned_from}.isdisjoint(one.id for one in tested),
+        is_held_out={problem.id for problem in learned_from}.isdisjoint(problem.id for problem in tested),
         roles=settings.generators,
         rollouts=settings.rollouts,
         epochs=settings.epochs or passes(len(learned_from)),

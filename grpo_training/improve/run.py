@@ -84,9 +84,9 @@ def improve_with(settings: ImproveSettings, stream: TextIO) -> tuple[Improved, P
     print(f"\n{result.sentence}", file=stream)
     if result.remark:
         print(f"  {result.remark}", file=stream)
-    if left := _open_problems(settings, run):
-        print(f"  {len(left)} problems of the learning are open; the same command asks for these again:", file=stream)
-        print(*(f"    {text}" for text in left), sep="\n", file=stream)
+    if lines := _open_problems(settings, run):
+        print(f"  {len(lines)} problems of the learning are open; the same command asks for these again:", file=stream)
+        print(*(f"    {text}" for text in lines), sep="\n", file=stream)
     _say_places(run, bool(improved.experiences), stream)
     return improved, run.folder
 
@@ -197,10 +197,10 @@ def _tested(
 
     async def test(manager: ApiManager) -> None:
         async with open_client(settings, manager, budget=budget) as client:
-            for place, of_role in to_test:
-                library = libraries[place]
+            for index, of_role in to_test:
+                library = libraries[index]
                 event = await gate(of_role, client, manager, library, problems, stream, tests=settings.generators)
-                results[place] = library, event
+                results[index] = library, event
 
     try:
         if stopped is not None and not any(library.state.tested for library in libraries):
@@ -324,10 +324,10 @@ def _generator_settings(settings: ImproveSettings, plan: Plan, index: int) -> Ge
     )
 
 
-def _of_settings(model: type[SettingsT], settings: ImproveSettings, **own: object) -> SettingsT:
+def _of_settings(model: type[SettingsT], settings: ImproveSettings, **own_settings: object) -> SettingsT:
     """The settings of a step: those that it shares with this command, and its own."""
     shared = {name: getattr(settings, name) for name in model.model_fields if hasattr(settings, name)}
-    return model.model_validate(shared | {"run": None} | own)  # its folders are given
+    return model.model_validate(shared | {"run": None} | own_settings)  # its folders are given
 
 
 def _gate_settings(settings: ImproveSettings, plan: Plan, role: str) -> GateSettings:

@@ -70,47 +70,47 @@ class Home:
         """
         order = {"adopted": 2, "not_proven": 1}
 
-        def rank(place: int) -> tuple[int, float]:
-            event = results[place][1]
+        def rank(index: int) -> tuple[int, float]:
+            event = results[index][1]
             return (-1, 0.0) if event is None else (order.get(event.verdict, 0), event.low)
 
         best = max(range(len(results)), key=rank)
         library, event = results[best]
         count = len(library.state.texts if event is None else library.state.tested)
         none_right = "" if event is not None or count else _none_was_right(self.run.cache)
-        found = sentence(event, count, spending(*_spent(journal_path(self.settings))), none_right)
+        summary = sentence(event, count, spending(*_spent(journal_path(self.settings))), none_right)
         if not has_learned_all:
-            found += " Learning is not finished: the same command continues it."
-        return self._write(best, library, found, "nothing_learned" if event is None else event.verdict, event)
+            summary += " Learning is not finished: the same command continues it."
+        return self._write(best, library, summary, "nothing_learned" if event is None else event.verdict, event)
 
     def write_unfinished(self, libraries: Sequence[ExperienceLibrary]) -> str:
         """Write what was learned before its test has ended; what is known, in one sentence.
 
         A library that an earlier test of the run has adopted stays in the folder until another one is tested.
         """
-        best = next((place for place, library in enumerate(libraries) if library.state.tested), 0)
-        found = unfinished_sentence(len(libraries[best].state.tested), spending(*_spent(journal_path(self.settings))))
+        best = next((index for index, library in enumerate(libraries) if library.state.tested), 0)
+        summary = unfinished_sentence(len(libraries[best].state.tested), spending(*_spent(journal_path(self.settings))))
         with suppress(InputError, MissingInputError):
             before = Improved.load(self.folder).result
             if before.verdict == "adopted" and not self.settings.fresh:
-                return f"{found} {shown_path(self.folder)} has the result of the test before: {before.sentence}"
-        self._write(best, libraries[best], found, "not_finished", None)
-        return found
+                return f"{summary} {shown_path(self.folder)} has the result of the test before: {before.sentence}"
+        self._write(best, libraries[best], summary, "not_finished", None)
+        return summary
 
     def _write(
-        self, role: int, library: ExperienceLibrary, found: str, verdict: str, event: GateEvent | None
+        self, role: int, library: ExperienceLibrary, summary: str, verdict: str, event: GateEvent | None
     ) -> Improved:
         settings = self.settings
         common, remark = _common_kind(self.plan.learned_from, settings.prompts)
         choice, experiences = library.state.choice, library.state.helpful
         if event is not None and is_likely_to_harm(event):
-            experiences = tuple(one for one in experiences if one.status == "pinned")
+            experiences = tuple(experience for experience in experiences if experience.status == "pinned")
         journal = journal_path(settings)
         tokens, cost_usd = _spent(journal)
         schema = schema_of(task_named(common.task), common)
         form = None if schema is None else response_format(schema)
         result = Result(
-            sentence=found,
+            sentence=summary,
             verdict=verdict,
             gate=event,
             task=settings.task if settings.task is not None and ":" in settings.task else common.task,
@@ -139,10 +139,10 @@ def _is_static(choice: ChoiceRecord | None, experiences: Sequence[Experience]) -
 def _none_was_right(cache: Path) -> str:
     """In words, where no reply of the generators was right: how many, and one of them with its right answer."""
     groups = [group for path in cache.glob("generator_*_rollouts.jsonl") for group in read(path, RolloutGroup).records]
-    scored = [(group, one) for group in groups for one in group.rollouts if one.is_correct is not None]
-    if not scored or any(one.is_correct for _, one in scored):
+    scored = [(group, attempt) for group in groups for attempt in group.rollouts if attempt.is_correct is not None]
+    if not scored or any(attempt.is_correct for _, attempt in scored):
         return ""
-    group, rollout = next(((group, one) for group, one in scored if one.answer), scored[0])
+    group, rollout = next(((group, attempt) for group, attempt in scored if attempt.answer), scored[0])
     task = task_named(group.task)
     problem = Problem(id=group.problem_id, text=group.problem_text, answer=group.ground_truth, task=group.task)
     reply = rollout.completion.text if rollout.completion is not None else rollout.answer or ""
@@ -244,10 +244,10 @@ def write_improved(folder: Path, result: Result, experiences: Sequence[Experienc
 
 
 def _readme(improved: Improved, folder: Path) -> str:
-    place, result = shown_path(folder), improved.result
+    path, result = shown_path(folder), improved.result
     is_tested = result.gate is not None and result.temperature is not None
-    given = "" if result.temperature is None else f", temperature={result.temperature:g}"
-    given += "" if result.response_format is None else ", response_format=improved.result.response_format"
+    arguments = "" if result.temperature is None else f", temperature={result.temperature:g}"
+    arguments += "" if result.response_format is None else ", response_format=improved.result.response_format"
     tested_at = (
         f" Tested at temperature {result.temperature:g}; another one may have another result." if is_tested else ""
     )
@@ -274,10 +274,10 @@ Model: {result.model}. Task: {result.task}. Experiences in use: {len(improved.ex
 from grpo_training import Improved
 from openai import OpenAI
 
-improved = Improved.load("{place}")
+improved = Improved.load("{path}")
 client = OpenAI()  # base_url="http://..." for another server
 messages = improved.messages("...")
-reply = client.chat.completions.create(model="{result.model}", messages=messages{given})
+reply = client.chat.completions.create(model="{result.model}", messages=messages{arguments})
 print(improved.answer(reply.choices[0].message.content))
 ```
 

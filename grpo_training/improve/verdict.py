@@ -42,13 +42,13 @@ def sentence(event: GateEvent | None, experiences: int, spent: str, none_right: 
         return f"No improvement could be shown ({points(event.mean)} points, {interval}){unused}{needed}{cost}."
     with_it, without, difference = compared_shares(event.right_with, event.right_without, event.mean)
     problems = f"{event.problems} {'held-out ' if not event.own else ''}problems"
-    found = f"{without} -> {with_it} on {problems} ({difference} points, {interval})"
+    figures = f"{without} -> {with_it} on {problems} ({difference} points, {interval})"
     if event.own:
-        found += ", each asked without what was learned from it"
+        figures += ", each asked without what was learned from it"
     ratio = "" if event.tokens_ratio is None else f" at {event.tokens_ratio:.1f} times the tokens"
     harms = "The experiences harm and are not used: accuracy"
     return (
-        f"{harms if event.verdict == 'rejected' else 'Accuracy'} {found}, "
+        f"{harms if event.verdict == 'rejected' else 'Accuracy'} {figures}, "
         f"with {counted(experiences, 'experience')}{ratio}{cost}."
     )
 
@@ -74,9 +74,9 @@ def unfinished_sentence(experiences: int, spent: str) -> str:
             f"Learning is not finished, and there is no experience to use yet{cost}. Run the same command again to "
             "continue; stored answers are not asked for again."
         )
-    what = "1 experience helps" if experiences == 1 else f"{experiences} experiences help"
+    claim = "1 experience helps" if experiences == 1 else f"{experiences} experiences help"
     return (
-        f"It is not known yet whether the {what}, as the test is not finished{cost}. Run the same command again to "
+        f"It is not known yet whether the {claim}, as the test is not finished{cost}. Run the same command again to "
         "finish it; stored answers are not asked for again."
     )
 

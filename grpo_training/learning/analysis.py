@@ -160,9 +160,10 @@ class ExperienceExtractor:
         Pinned ones are in both prompts, and take no share of the differences.
         """
         kinds, is_measured = self._kinds, state.trials.is_measured
-        unmeasured = (one for one in state.of_kind("lesson") if one.status != "pinned" and not is_measured(one.id))
-        alike = (one for one in unmeasured if kinds is None or kinds.is_of_kind(problem, one))
-        return max(Counter(one.category for one in alike).values(), default=0)
+        lessons = (lesson for lesson in state.of_kind("lesson") if lesson.status != "pinned")
+        unmeasured = (lesson for lesson in lessons if not is_measured(lesson.id))
+        alike = (lesson for lesson in unmeasured if kinds is None or kinds.is_of_kind(problem, lesson))
+        return max(Counter(lesson.category for lesson in alike).values(), default=0)
 
     def recorded(self, step: Step) -> StepResult | None:
         """What an earlier start has recorded of the step; None if nothing.
@@ -204,7 +205,7 @@ class ExperienceExtractor:
 
     async def _instruction(self, step: Step, state: LibraryState) -> Instruction | Fault | None:
         """An instruction that the analyst proposes, for every sixteenth problem while there is place for one."""
-        misses = [*{one.problem_id: one for one in state.misses}.values()][-_MOST_MISSES:]
+        misses = [*{miss.problem_id: miss for miss in state.misses}.values()][-_MOST_MISSES:]
         is_due = self._makes_instructions and step.number % _INSTRUCTION_EVERY == 0 and len(misses) >= _FEWEST_MISSES
         present = state.of_kind("instruction")
         if not is_due or (len(present) >= MAX_INSTRUCTIONS and not state.least_promising("instruction")):
@@ -297,8 +298,8 @@ def _leak_check(misses: Sequence[Miss] = ()) -> LeakCheck:
         task = task_named(problem.task)
         if task.leaks_answer(content, problem):
             return True
-        own = task.teaching(problem).answer  # a label may be named: it is no answer of one problem alone
-        is_secret = own is not None and task.leaks_answer(f"The answer is {own}.", problem)
+        truth = task.teaching(problem).answer  # a label may be named: it is no answer of one problem alone
+        is_secret = truth is not None and task.leaks_answer(f"The answer is {truth}.", problem)
         return is_secret and any(holds_answer(content, miss.truth) for miss in misses)
 
     return leaks
@@ -308,9 +309,9 @@ def _miss(step: Step, group: ScoredGroup) -> Miss | None:
     """The problem with its most frequent wrong answer; None if there is none, or if an answer is long."""
     wrong = Counter(attempt.answer for attempt in group.attempts if attempt.answer and not attempt.is_correct)
     truth = task_named(step.problem.task).teaching(step.problem).answer
-    if not wrong or truth is None or max(len(truth), len(found := wrong.most_common(1)[0][0])) > _LONGEST_ANSWER:
+    if not wrong or truth is None or max(len(truth), len(answer := wrong.most_common(1)[0][0])) > _LONGEST_ANSWER:
         return None
-    return Miss(problem_id=step.problem.id, text=step.problem.text[:_MISS_CHARACTERS], truth=truth, wrong=found)
+    return Miss(problem_id=step.problem.id, text=step.problem.text[:_MISS_CHARACTERS], truth=truth, wrong=answer)
 
 
 def saved_text(operation: Operation) -> str:

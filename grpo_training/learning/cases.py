@@ -68,7 +68,7 @@ def add_other_cases(library: ExperienceLibrary, problems: Sequence[Problem]) -> 
         library: that has learned.
         problems: of which a case may stand in the prompts of others.
     """
-    if not any(one.kind == "case" for one in library.state.tested):
+    if not any(experience.kind == "case" for experience in library.state.tested):
         return
-    made = [(one, case_of(one, ())) for one in problems if task_named(one.task).teaching(one).is_choice]
-    library.add_cases([(one, case) for one, case in made if case is not None])
+    cases = [(source, case_of(source, ())) for source in problems if task_named(source.task).teaching(source).is_choice]
+    library.add_cases([(source, case) for source, case in cases if case is not None])

@@ -170,8 +170,8 @@ class Critic(Learner):
         halves = dict(zip(step.inputs, map(half_of_rollout, range(len(step.inputs))), strict=True))
         missing = [name for name in step.inputs if name not in step.fusions]
         fused = await asyncio.gather(*(self._fuse(step, name, drawn, halves[name]) for name in missing))
-        fault = next((one for one in fused if isinstance(one, Fault)), None)
-        return fault or [one for one in fused if isinstance(one, Answer)]
+        fault = next((outcome for outcome in fused if isinstance(outcome, Fault)), None)
+        return fault or [outcome for outcome in fused if isinstance(outcome, Answer)]
 
     async def _fuse(
         self, step: Step, generator: str, drawn: DrawnExperiences, half: Half

@@ -120,34 +120,34 @@ class LearningLoop:
 
     def _goes_on(self, numbered: tuple[int, Step]) -> bool:
         """Whether a step is begun. By the library of its prompts, so that a resumed run ends at the same one."""
-        place, step = numbered
+        index, step = numbered
         if self._is_halted or self.learner is None or not self.learner.may_end:
             return not self._is_halted
-        ends = self.analysis.has_learned_enough(step, self._library_for(place, step))
+        ends = self.analysis.has_learned_enough(step, self._library_for(index, step))
         if ends:
             why = "cases almost surely help, and one more lesson is not expected to"
-            self.progress.note(f"Learning ends after {counted(place, 'group')}: {why}")
+            self.progress.note(f"Learning ends after {counted(index, 'group')}: {why}")
         return not ends
 
     async def _work(self, numbered: tuple[int, Step]) -> _Worked:
         """What is done for a step while others are worked on too, and how long it takes."""
-        place, step = numbered
+        index, step = numbered
         self._begun, began = step.number, asyncio.get_running_loop().time()
-        worked = await self._worked(place, step)
+        worked = await self._worked(index, step)
         if worked.group is not None and worked.fault is None and not worked.group.is_kept:
             self._took_s.append(asyncio.get_running_loop().time() - began)
         return worked
 
-    async def _worked(self, place: int, step: Step) -> _Worked:
+    async def _worked(self, index: int, step: Step) -> _Worked:
         recorded = self.analysis.recorded(step)  # refuses a changed problem before anything is paid for
-        state = self._library_for(place, step)
+        state = self._library_for(index, step)
         self.progress.begun(step.number, step.problem.id)
         group = step.stored if recorded is not None or step.read is None else step.read()
         if group is None:
-            made = await self._make(step, state)
-            if isinstance(made, Fault):
-                return _Worked(fault=made)
-            group = made
+            group_or_fault = await self._make(step, state)
+            if isinstance(group_or_fault, Fault):
+                return _Worked(fault=group_or_fault)
+            group = group_or_fault
             await _to_the_end(self.store.append, *group.new_records)
         self._count(step, group)
         if recorded is not None or not group.stats.triggered:  # sigma > tau
@@ -163,13 +163,13 @@ class LearningLoop:
             return _Worked(group, fault=proposal.fault or Fault(kind="analyst_unreachable"))
         return _Worked(group, proposal=proposal)
 
-    def _library_for(self, place: int, step: Step) -> LibraryState:
+    def _library_for(self, index: int, step: Step) -> LibraryState:
         """The state of the library for the prompts of a step: that of W steps before.
 
         A step that is begun beyond the window has the newest state. It is noted before anything is asked, as a resumed
         run has to ask with the same prompts.
         """
-        wanted, noted = max(0, place + 1 - self.window), self.manifest.asked_early.get(step.number)
+        wanted, noted = max(0, index + 1 - self.window), self.manifest.asked_early.get(step.number)
         if noted is not None:
             wanted = min(wanted, noted)
         elif wanted >= len(self._states):

@@ -53,13 +53,13 @@ def _results(validation: Validation) -> Iterator[CheckResult]:
         text = f"{stage}: {'; '.join(gate.reasons)}" if gate.reasons else stage
         yield passed(text) if gate.ok else skipped(text) if gate.ok is None else failed(text, "")
     for finding in validation.findings:
-        place = "" if finding.line is None else f"line {finding.line}: "
+        prefix = "" if finding.line is None else f"line {finding.line}: "
         if finding.severity == "warning":
-            yield warned(f"{place}{finding.message} ({finding.code})", "")
-    seen = validation.runtime.observed
-    if seen is not None and seen.shows:
-        yield passed(f"seen: {'moves' if seen.moves else 'stands still'}; colours {', '.join(seen.colors)}")
-        if seen.reacts is not None:
+            yield warned(f"{prefix}{finding.message} ({finding.code})", "")
+    observed = validation.runtime.observed
+    if observed is not None and observed.shows:
+        yield passed(f"seen: {'moves' if observed.moves else 'stands still'}; colours {', '.join(observed.colors)}")
+        if observed.reacts is not None:
             yield passed(
-                "seen: " + ("reacts to keys or clicks" if seen.reacts else "no key or click changes the picture")
+                "seen: " + ("reacts to keys or clicks" if observed.reacts else "no key or click changes the picture")
             )

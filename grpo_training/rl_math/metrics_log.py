@@ -74,10 +74,10 @@ class MetricsLog:
             figures: numbers and short texts by name.
         """
         line = {"step": step} | {name: _json_value(value) for name, value in figures.items()}
-        rest = memoryview(json.dumps(line, ensure_ascii=False).encode(errors="replace") + b"\n")
+        unwritten = memoryview(json.dumps(line, ensure_ascii=False).encode(errors="replace") + b"\n")
         try:
-            while rest:  # a full disk may cause a partial write
-                rest = rest[self._file.write(rest) :]
+            while unwritten:  # a full disk may cause a partial write
+                unwritten = unwritten[self._file.write(unwritten) :]
         except OSError as error:
             error.filename = self._file.name
             raise

@@ -11,15 +11,15 @@ class TrainingStoppedError(ScaffoldError, FloatingPointError):
     exit_code = 3
 
     @classmethod
-    def of(cls, what: str, computed_from: str) -> TrainingStoppedError:
+    def of(cls, quantity: str, computed_from: str) -> TrainingStoppedError:
         """The error of a step.
 
         Args:
-            what: the loss or gradient, and the step.
+            quantity: the loss or gradient, and the step.
             computed_from: names the rows.
         """
         return cls(
-            f"{what} is not finite",
+            f"{quantity} is not finite",
             why=f"It was computed from {computed_from}. No checkpoint has this step.",
             fix="Inspect those rows, lower learning_rate, or disable bf16. The last checkpoint is intact.",
         )

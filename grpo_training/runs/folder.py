@@ -222,7 +222,7 @@ def _own_run(settings: RoleSettings, dataset: str) -> RunFolder:
     model, unnamed = model_of(settings), unnamed_run()
     named = run_folder(automatic_name(dataset, model))
     begun = () if named.changed() else _manifests(unnamed.cache)
-    if any((each.settings.get("dataset"), each.facts.get("model")) == (dataset, model) for each in begun):
+    if any((manifest.settings.get("dataset"), manifest.facts.get("model")) == (dataset, model) for manifest in begun):
         print(f"Continuing the results in {shown_path(unnamed.cache)}")
         return unnamed
     return named

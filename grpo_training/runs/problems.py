@@ -79,7 +79,7 @@ def read_schema(path: Path) -> dict[str, Any]:
     fields = schema if isinstance(schema, dict) else {}
     parts, required = fields.get("properties", {}), fields.get("required", [])
     is_object = fields.get("type", "object") == "object" and fields.keys() & {"type", "properties", "$ref", "anyOf"}
-    are_parts = isinstance(parts, dict) and all(isinstance(one, dict | bool) for one in parts.values())
+    are_parts = isinstance(parts, dict) and all(isinstance(subschema, dict | bool) for subschema in parts.values())
     if not is_object or not are_parts or not isinstance(required, list):
         raise InputError(
             f"--json-schema: {path} is no JSON schema of an object",

@@ -65,11 +65,11 @@ class ReplyWatch:
         advice = [] if self._style == _COMPACT else ["--prompts compact"]
         advice += ["a larger --max-tokens"] if self._cut_off else []
         advice += ["a longer context of the server (num_ctx of Ollama)"] if self._full else []
-        what = f"{self._cut_off} were cut off at {limit}, {self._unreadable} could not be read"
+        reasons = f"{self._cut_off} were cut off at {limit}, {self._unreadable} could not be read"
         if self._full:
-            what += f", {self._full} ended after a few tokens as the context of the server was full"
+            reasons += f", {self._full} ended after a few tokens as the context of the server was full"
         self._tell(
-            f"⚠ {self._bad} of {self._replies} replies cannot be used whole: {what}; "
+            f"⚠ {self._bad} of {self._replies} replies cannot be used whole: {reasons}; "
             f"try {' or '.join(advice) or 'a larger model'}"
         )
 

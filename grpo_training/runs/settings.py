@@ -130,8 +130,8 @@ def tell_what_is_missing(check: Callable[[], object], stream: TextIO) -> None:
     try:
         check()
     except (ConfigurationError, MissingInputError) as error:
-        parts = [part.rstrip(".") for part in (error.what, error.why, error.fix) if part]
-        print(f"\nBefore anything can be asked: {'. '.join(parts)}.", file=stream)
+        sentences = [sentence.rstrip(".") for sentence in (error.what, error.why, error.fix) if sentence]
+        print(f"\nBefore anything can be asked: {'. '.join(sentences)}.", file=stream)
 
 
 class BudgetSettings(Settings):

@@ -64,8 +64,8 @@ class ScoreSettings(ResumableSettings):
 
 def with_check_options(argv: Sequence[str]) -> type[ScoreSettings]:
     """The settings with the options of the task that ``argv`` names, or of all tasks of the project."""
-    place = _task_of(argv)
-    tasks = known_tasks() if place is None else [load_task(place)]
+    reference = _task_of(argv)
+    tasks = known_tasks() if reference is None else [load_task(reference)]
     bases: list[type[Settings]] = [ScoreSettings]
     for task in tasks:
         if isinstance(task, HasCheckOptions):

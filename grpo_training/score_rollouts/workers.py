@@ -20,12 +20,12 @@ _task: Task | None = None
 """The task of this worker process."""
 
 
-def open_pool(task: Task, place: str, workers: int) -> Executor:
+def open_pool(task: Task, reference: str, workers: int) -> Executor:
     """A pool whose workers run :func:`verify_reply`. One worker is a thread of this process.
 
     Args:
         task: with its options.
-        place: where a process finds the task: its name, ``FILE.py:NAME`` or ``MODULE:NAME``.
+        reference: where a process finds the task: its name, ``FILE.py:NAME`` or ``MODULE:NAME``.
         workers: number of processes.
     """
     global _task
@@ -37,7 +37,7 @@ def open_pool(task: Task, place: str, workers: int) -> Executor:
         workers,
         mp_context=multiprocessing.get_context("spawn"),  # a fork would copy threads and open pools
         initializer=_start_process,
-        initargs=(place, options),
+        initargs=(reference, options),
     )
 
 
@@ -47,11 +47,11 @@ def verify_reply(asked: tuple[Problem, Completion]) -> StoredVerdict:
     return verify(_task, *asked)
 
 
-def _start_process(place: str, options: Mapping[str, Any] | None) -> None:
+def _start_process(reference: str, options: Mapping[str, Any] | None) -> None:
     global _task
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the command, which ends its workers
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    _task = load_task(place)
+    _task = load_task(reference)
     if isinstance(_task, HasCheckOptions):
         _task = _task.with_check_options(type(_task.check_options).model_validate(options))
 

@@ -33,8 +33,8 @@ def show(arguments: argparse.Namespace) -> int:
     chosen = [answers for answers in of_problem if arguments.epoch in (None, answers.epoch)]
     if of_problem and not chosen:
         epochs = ", ".join(map(str, sorted({answers.epoch for answers in of_problem})))
-        what = "No problem has an" if problem_id is None else f"{problem_id} has no"
-        raise InputError(f"{what} epoch {arguments.epoch} in {arguments.cache}", fix=f"Epochs: {epochs}.")
+        subject = "No problem has an" if problem_id is None else f"{problem_id} has no"
+        raise InputError(f"{subject} epoch {arguments.epoch} in {arguments.cache}", fix=f"Epochs: {epochs}.")
     if problem_id is None:
         _list(chosen, view, as_json=arguments.json)
         return 0

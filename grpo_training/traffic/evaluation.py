@@ -140,7 +140,7 @@ def policies_of(settings: EvaluateSettings) -> dict[str, EvaluatedModel | None]:
         InputError: none is named, or one is neither known nor a folder.
         MissingInputError, ConfigurationError: a model or an endpoint is missing or incomplete.
     """
-    names = [name for part in settings.policy.split(",") if (name := part.strip())]
+    names = [name for entry in settings.policy.split(",") if (name := entry.strip())]
     if not names:
         raise InputError("No policy is named", fix=f"Choose some of: {', '.join(LOCAL_POLICIES)}, or name a model.")
     return {shown_url(name) if "://" in name else name: _model(name, settings) for name in names}

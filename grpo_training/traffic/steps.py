@@ -34,11 +34,11 @@ def generate(settings: GenerateSettings) -> int:
             ): folder
             for folder in folders
         }
-        for each in as_completed(running):
+        for future in as_completed(running):
             try:
-                done.append(each.result())
+                done.append(future.result())
             except ScaffoldError as error:
-                failures.append((running[each].name, error))
+                failures.append((running[future].name, error))
     for result in sorted(done, key=lambda result: result.scenario):
         _say(result)
     if failures:
@@ -68,7 +68,7 @@ def chosen_folders(settings: Chosen) -> list[Path]:
                 fix="Put folders of SUMO scenarios there, each with one .sumocfg, or name another --scenarios-dir.",
             )
         return list(dict.fromkeys(folders))
-    names = [name for part in (settings.scenario or "").split(",") if (name := part.strip())]
+    names = [name for entry in (settings.scenario or "").split(",") if (name := entry.strip())]
     if not names:
         raise InputError("No scenario is named", fix="Pass --scenario NAME, --scenario a,b or --all.")
     for name in names:

@@ -147,9 +147,9 @@ class _Parser:
     def refuse(self) -> NoReturn:
         """Raise FormulaSyntaxError about the next token."""
         token = self.peek
-        seen = repr(token.text[:20]) if token is not END else "the end"
+        description = repr(token.text[:20]) if token is not END else "the end"
         prose = token.kind == "name" and self.at > 0 and self.ahead(-1).kind in ("name", "number")
-        raise FormulaSyntaxError("prose" if prose else "syntax", f"unexpected {seen}")
+        raise FormulaSyntaxError("prose" if prose else "syntax", f"unexpected {description}")
 
     def whole(self) -> list[Node]:
         """The sides of the text around top-level ``=``."""
@@ -217,12 +217,12 @@ class _Parser:
 
     def _guard_silent_product(self, joined: str, left: Node, token: Token) -> None:
         """Refuse ``a/2x`` and ``e^2x``, which have two readings; ``1/2x``, ``1/(2a)b`` and ``x^2y`` have one."""
-        parts = left.arguments if isinstance(left, Apply) else ()
+        operands = left.arguments if isinstance(left, Apply) else ()
         ended = self.ahead(-1).text in BRACKETS.values()
         if joined in ("div", "floordiv", "mod"):
-            unclear = not ended and not all(map(_is_number, parts))
+            unclear = not ended and not all(map(_is_number, operands))
         elif joined == "pow":
-            bare = isinstance(parts[0], Number) or (isinstance(parts[0], Name) and parts[0].name == "e")
+            bare = isinstance(operands[0], Number) or (isinstance(operands[0], Name) and operands[0].name == "e")
             unclear = bare and not ended and not token.spaced and token.kind != "symbol"
         else:
             unclear = False

@@ -92,8 +92,8 @@ def _integer(text: str) -> int | None:
         else:
             return None
         last, digit, has_gap = _SMALL.get(character) or _LARGE[character], None, False
-    said = digit or 0
-    return total + section + (said * last // 10 if said and last > 10 and not has_gap else said)
+    final_digit = digit or 0
+    return total + section + (final_digit * last // 10 if final_digit and last > 10 and not has_gap else final_digit)
 
 
 def counted_noun(text: str) -> str | None:

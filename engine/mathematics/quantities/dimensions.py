@@ -103,39 +103,39 @@ def is_pure_constant(value: Fraction) -> bool:
     return abs(value.numerator) <= _MOST_PURE_INTEGER and value.denominator <= _MOST_PURE_INTEGER
 
 
-def _of_application(tree: Apply, parts: list[Dimension | None]) -> Dimension | None:
+def _of_application(tree: Apply, dimensions: list[Dimension | None]) -> Dimension | None:
     name = tree.function
     if name in _SAME:
-        return _same(parts)
+        return _same(dimensions)
     if name in _PURE_ONLY:
-        _same([*parts, _PURE])
+        _same([*dimensions, _PURE])
         return _PURE
     if name in _EXPONENTS:
-        return _combine(parts, _EXPONENTS[name])
+        return _combine(dimensions, _EXPONENTS[name])
     if name != "pow":
         return None
-    _same([parts[1], _PURE])
+    _same([dimensions[1], _PURE])
     exponent = exact_value(tree.arguments[1])
     if exponent is not None:
-        return _combine(parts[:1], itertools.repeat(exponent))
-    return _PURE if parts[0] is not None and not _clean(parts[0]) else None
+        return _combine(dimensions[:1], itertools.repeat(exponent))
+    return _PURE if dimensions[0] is not None and not _clean(dimensions[0]) else None
 
 
-def _same(parts: list[Dimension | None]) -> Dimension | None:
+def _same(dimensions: list[Dimension | None]) -> Dimension | None:
     """The common dimension of terms that must agree; unknown terms agree with anything."""
-    known = [_clean(part) for part in parts if part is not None]
-    if any(part != known[0] for part in known[1:]):
+    known = [_clean(dimension) for dimension in dimensions if dimension is not None]
+    if any(dimension != known[0] for dimension in known[1:]):
         raise DimensionMismatchError(f"{known}")
-    return known[0] if known and len(known) == len(parts) else None
+    return known[0] if known and len(known) == len(dimensions) else None
 
 
-def _combine(parts: list[Dimension | None], exponents: Iterable[Fraction | int]) -> Dimension | None:
+def _combine(dimensions: list[Dimension | None], exponents: Iterable[Fraction | int]) -> Dimension | None:
     """The dimension of a product of powers."""
     total: dict[str, Fraction] = {}
-    for part, exponent in zip(parts, exponents, strict=False):
-        if part is None:
+    for dimension, exponent in zip(dimensions, exponents, strict=False):
+        if dimension is None:
             return None
-        for base, power in part.items():
+        for base, power in dimension.items():
             total[base] = total.get(base, Fraction(0)) + exponent * Fraction(power)
     return _clean(total)
 

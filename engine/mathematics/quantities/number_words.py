@@ -69,22 +69,22 @@ def ordinal(word: str) -> int | None:
 
 def cardinal(words: Sequence[str], index: int) -> tuple[int | None, int]:
     """The cardinal number that starts at a word, and the place after it."""
-    total = part = 0
+    total = section = 0
     start = index
     while index < len(words):
         word = words[index].removesuffix("s") if words[index] not in SMALL else words[index]
         if word in SMALL:
             small = SMALL[word]
-            if part % 100 and not (part % 10 == 0 and small < 10):
+            if section % 100 and not (section % 10 == 0 and small < 10):
                 break  # "two three" are two numbers
-            part += small
-        elif word in LARGE and (part or (index == start and word != "score")):
+            section += small
+        elif word in LARGE and (section or (index == start and word != "score")):
             if LARGE[word] >= 1000:
-                total, part = total + (part or 1) * LARGE[word], 0
+                total, section = total + (section or 1) * LARGE[word], 0
             else:
-                part = (part or 1) * LARGE[word]
+                section = (section or 1) * LARGE[word]
         elif not (word == "and" and index > start and index + 1 < len(words) and words[index - 1] in LARGE
                   and words[index + 1] in SMALL):  # fmt: skip
             break
         index += 1
-    return (total + part, index) if index > start else (None, index)
+    return (total + section, index) if index > start else (None, index)

@@ -94,7 +94,7 @@ def _tokens(text: str) -> list[tuple[str, str]]:
         if token is None:
             raise UnknownUnitError(text[at])
         at = token.end()
-        kind = next(name for name, part in token.groupdict().items() if part is not None)
+        kind = next(name for name, content in token.groupdict().items() if content is not None)
         tokens.append((kind, (token[3] or token[4] or token[0]).strip()))
     if sum(kind == "word" or content == "(" for kind, content in tokens) > _MAX_FACTORS:
         raise UnknownUnitError("too many factors")

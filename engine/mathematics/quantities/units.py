@@ -143,8 +143,8 @@ def same_quantity(answer: Quantity, truth: Quantity, rel_tol: float | None, tole
     """
     if answer.number is None or truth.number is None:
         raise ValueError("a quantity without a number")
-    said, meant = set(_DIRECTION.findall(answer.prose.lower())), set(_DIRECTION.findall(truth.prose.lower()))
-    if said and meant and said != meant:
+    directions, expected = set(_DIRECTION.findall(answer.prose.lower())), set(_DIRECTION.findall(truth.prose.lower()))
+    if directions and expected and directions != expected:
         return False
     converted = convert(answer.number.value, answer.unit, truth.unit)
     if converted is None:
@@ -168,8 +168,8 @@ def convert(value: Fraction, unit: Powers, target: Powers) -> Fraction | None:
     unit, target = _in_one_currency(unit, target), _in_one_currency(target, unit)
     if unit == target:
         return value
-    said, meant = _measures(unit), _measures(target)
-    if (said and meant and len(said | meant) > 1) or _dimensions(unit) != _dimensions(target):
+    kinds, target_kinds = _measures(unit), _measures(target)
+    if (kinds and target_kinds and len(kinds | target_kinds) > 1) or _dimensions(unit) != _dimensions(target):
         return None
     slope, start = _scale(unit)
     target_slope, target_start = _scale(target)

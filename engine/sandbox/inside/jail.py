@@ -41,11 +41,11 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _this_thread = ctypes.PyDLL(None, use_errno=True)  # PyDLL keeps the GIL during the call; the child of clone needs it
 
 
-def _check(result: int, what: str) -> None:
+def _check(result: int, action: str) -> None:
     """Raise ``OSError`` with the last error number if a system call failed."""
     if result == -1:
         number = ctypes.get_errno()
-        raise OSError(number, f"{what}: {os.strerror(number)}")
+        raise OSError(number, f"{action}: {os.strerror(number)}")
 
 
 def enter_namespaces(paths: Sequence[str], links: Sequence[tuple[str, str]]) -> None:
@@ -111,8 +111,8 @@ def _mount(source: str | None, target: str, kind: str | None, flags: int, option
     def raw(text: str | None) -> bytes | None:
         return None if text is None else os.fsencode(text)
 
-    what = f"mount {source or ''} on {target}"
-    _check(_libc.mount(raw(source), raw(target), raw(kind), ctypes.c_ulong(flags), options), what)
+    action = f"mount {source or ''} on {target}"
+    _check(_libc.mount(raw(source), raw(target), raw(kind), ctypes.c_ulong(flags), options), action)
 
 
 def fresh_box(*, first: bool = False) -> None:
@@ -162,7 +162,7 @@ def confine(*, uid: int | None, memory_bytes: int, executes: bool, readable: Seq
     """
     own_processes = readable is None
     read_only = not own_processes
-    for what, limit in (
+    for kind, limit in (
         (resource.RLIMIT_CPU, _CPU_S),
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_FSIZE, 0 if read_only else _FILE_BYTES),
@@ -172,7 +172,7 @@ def confine(*, uid: int | None, memory_bytes: int, executes: bool, readable: Seq
         (resource.RLIMIT_MSGQUEUE, 0),
         (resource.RLIMIT_DATA if executes else resource.RLIMIT_AS, memory_bytes),
     ):
-        _limit(what, limit)
+        _limit(kind, limit)
     if uid is not None:
         os.setgroups([])
         os.setresgid(uid, uid, uid)
@@ -189,11 +189,11 @@ def confine(*, uid: int | None, memory_bytes: int, executes: bool, readable: Seq
         seccomp.install(read_only=read_only, executes=executes)
 
 
-def _limit(what: int, limit: int) -> None:
-    _, hard = resource.getrlimit(what)
+def _limit(kind: int, limit: int) -> None:
+    _, hard = resource.getrlimit(kind)
     if hard != resource.RLIM_INFINITY:
         limit = min(limit, hard)
-    resource.setrlimit(what, (limit, limit))
+    resource.setrlimit(kind, (limit, limit))
 
 
 def kill_descendants() -> None:

@@ -126,7 +126,7 @@ class _Encoder:
         self._room -= len(values)
         if self._room < 0:
             raise NotPlainError("too many elements")
-        return [self.form(each, depth + 1) for each in values]
+        return [self.form(value, depth + 1) for value in values]
 
 
 def loads(data: bytes) -> Any:

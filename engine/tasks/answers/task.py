@@ -97,8 +97,8 @@ class AnswersTask(PlainTask):
 
     def schema(self, problem: Problem) -> dict[str, Any] | None:
         """The schema that is with the truth."""
-        found = read_json(str(_stored(problem).get(_SCHEMA)))
-        return found if isinstance(found, dict) else None
+        schema = read_json(str(_stored(problem).get(_SCHEMA)))
+        return schema if isinstance(schema, dict) else None
 
     def comparison_in_words(self, how: HowCompared) -> str:
         """The kind of the answers."""
@@ -198,7 +198,7 @@ class AnswersTask(PlainTask):
             return False
         if how.kind == "date":
             right = read_date(truth, how.day_first)
-            return any(right and read_date(found[0], how.day_first) == right for found in _DATE.finditer(content))
+            return any(right and read_date(match[0], how.day_first) == right for match in _DATE.finditer(content))
         return any(holds_answer(content, alternative) for alternative in alternatives(truth))
 
 

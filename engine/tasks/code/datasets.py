@@ -28,12 +28,12 @@ def code_dataset(name: str) -> Dataset:
         InputError: a word is unknown; the message lists the valid ones.
     """
     base, rest, options = split_dataset_name(name, ("public_tests",))
-    given = [word for word in rest.split("-") if word]
+    name_words = [word for word in rest.split("-") if word]
     splits = list(MBPP_SPLITS) if base == "mbpp" else ["train", "test"]
     kinds = ["full", "sanitized"] if base == "mbpp" else ["all", *APPS_DIFFICULTIES]
-    split = next((word for word in given if word in splits), "train")
-    kind = next((word for word in given if word in kinds), kinds[0])
-    if set(given) - {split, kind}:
+    split = next((word for word in name_words if word in splits), "train")
+    kind = next((word for word in name_words if word in kinds), kinds[0])
+    if set(name_words) - {split, kind}:
         words = ", ".join([*splits, *kinds[1:]])
         raise InputError(f"Unknown part of a dataset: {name!r}", fix=f"{base}, or {base}: with some of {words}.")
     public_tests = options.get("public_tests", "1")

@@ -135,4 +135,4 @@ def _is_keywords(value: Any) -> bool:
 
 def is_function(name: str) -> bool:
     """Whether the text is the name of a function, or ``Class.method``."""
-    return all(part.isidentifier() for part in name.split(".", maxsplit=1))
+    return all(segment.isidentifier() for segment in name.split(".", maxsplit=1))

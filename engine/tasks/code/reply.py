@@ -146,8 +146,8 @@ def defined_names(tree: ast.Module) -> set[str]:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             names.add(node.name)
         elif isinstance(node, ast.Import | ast.ImportFrom):
-            parts = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
-            if all(part.partition(".")[0] in sys.stdlib_module_names for part in parts):
+            modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
+            if all(module.partition(".")[0] in sys.stdlib_module_names for module in modules):
                 names.update((alias.asname or alias.name).partition(".")[0] for alias in node.names)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             names.add(node.id)

@@ -22,8 +22,8 @@ def _fault(digest: str, rows: Sequence[Mapping[str, Any]]) -> str:
         answers = sorted(int(_aime_answer(str(row["answer"]), "answer")) for row in rows)
     except (KeyError, InputError):
         return "some of its rows have no AIME answer"
-    found = hashlib.sha256(",".join(map(str, answers)).encode()).hexdigest()
-    return "" if found == digest else f"its {len(rows)} answers are not those of the thirty problems of the year"
+    actual = hashlib.sha256(",".join(map(str, answers)).encode()).hexdigest()
+    return "" if actual == digest else f"its {len(rows)} answers are not those of the thirty problems of the year"
 
 
 def _on_hub(repository: str, split: str, revision: str) -> HubDataset:

@@ -146,8 +146,8 @@ def _found_share(plan: Plan, code: str) -> float:
 
 
 def _forms(api: str) -> list[str]:
-    whole = api.lower()
-    forms = [whole, whole.rpartition("#")[2], whole.rpartition(".")[2], whole.removeprefix("phaser.")]
+    name = api.lower()
+    forms = [name, name.rpartition("#")[2], name.rpartition(".")[2], name.removeprefix("phaser.")]
     return [form for form in forms if len(form) >= _SHORTEST_NAME]
 
 

@@ -130,7 +130,7 @@ class PhaserTask(Task[GameReply]):
 
     def merge(self, candidates: Sequence[Candidate[GameReply]], problem: Problem) -> TaskMerge[GameReply]:
         """Merge programs that are equal except for space at the ends of lines."""
-        programs = {_normalised(each.content.code): each for each in candidates if each.content and each.content.code}
+        programs = {_normalised(game.content.code): game for game in candidates if game.content and game.content.code}
         return TaskMerge(next(iter(programs.values()))) if len(programs) == 1 else TaskMerge(None)
 
     # Checks and rewards
@@ -244,7 +244,7 @@ def _remarks(validation: Validation) -> list[str]:
     if report.outcome not in (RuntimeOutcome.OK, RuntimeOutcome.SKIPPED):
         frame = "" if report.frame is None else f" in frame {report.frame}"
         remarks.append(f"the run ended with {report.outcome}{frame}: {report.message}")
-    remarks += [f"{each.code}: {each.message}" for each in validation.findings if each.severity == "error"]
+    remarks += [f"{finding.code}: {finding.message}" for finding in validation.findings if finding.severity == "error"]
     for use in validation.api_usage.misses:
         near = f"; near it are {', '.join(use.near)}" if use.near else ""
         remarks.append(f"{use.symbol_id} does not exist{near}")

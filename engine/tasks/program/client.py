@@ -57,17 +57,17 @@ class ProgramClient:
             ScaffoldError: as the client.
         """
         try:
-            given = json.loads(request.messages[-1].content)
-            row, prompts = given["row"], given["prompts"]
+            content = json.loads(request.messages[-1].content)
+            row, prompts = content["row"], content["prompts"]
         except (ValueError, TypeError, KeyError):
             raise InputError(
                 "A program has no prompt of its own", why="--prompt replaces the input of the program."
             ) from None
 
         async def run(index: int) -> Reply:
-            one = _Run(self._client, request, index, prompts)
-            async with self._address.of(one.answer) as url:
-                return await one.of(self._function, row, url)
+            program_run = _Run(self._client, request, index, prompts)
+            async with self._address.of(program_run.answer) as url:
+                return await program_run.of(self._function, row, url)
 
         return list(await asyncio.gather(*map(run, sample_indices)))
 
@@ -191,9 +191,9 @@ class _Run:
         return text
 
 
-def _message(given: Any) -> Message:
+def _message(message: Any) -> Message:
     """A message as the size of the request is estimated, and as it is shown."""
-    values = given if isinstance(given, Mapping) else {}
+    values = message if isinstance(message, Mapping) else {}
     role: Literal["system", "user", "assistant"] = "user"
     if values.get("role") in ("system", "assistant"):
         role = values["role"]

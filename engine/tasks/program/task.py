@@ -189,8 +189,8 @@ class ProgramTask(Task[Run]):
 
 def _compared(problem: Problem) -> Problem | None:
     """The problem as one of questions and answers; None if the row has no right answer."""
-    found = json.loads(problem.answer).get("compared")
-    return None if found is None else problem.model_copy(update={"answer": json.dumps(found), "task": ANSWERS.name})
+    answer = json.loads(problem.answer).get("compared")
+    return None if answer is None else problem.model_copy(update={"answer": json.dumps(answer), "task": ANSWERS.name})
 
 
 def task_of(function: Callable[..., Any]) -> ProgramTask:

@@ -43,10 +43,10 @@ def refused(why: str) -> Any:
 
 def response(api: str, completions: Sequence[Completion], *, streams: bool) -> Any:
     """The response with completions, of which the Responses API takes the first."""
-    whole = _response(completions[0]) if api == RESPONSES else _chat(completions)
+    body = _response(completions[0]) if api == RESPONSES else _chat(completions)
     if not streams:
-        return HTTP.Response(200, json=whole)
-    events = _response_events(whole) if api == RESPONSES else _chat_chunks(whole)
+        return HTTP.Response(200, json=body)
+    events = _response_events(body) if api == RESPONSES else _chat_chunks(body)
     named = ((f"event: {event['type']}\n" if "type" in event else "", json.dumps(event)) for event in events)
     lines = [f"{name}data: {text}\n\n" for name, text in named]
     if api == CHAT:
@@ -129,7 +129,7 @@ def _response_format(form: Mapping[str, Any]) -> _Object | None:
 
 def _tokens(completions: Sequence[Completion]) -> tuple[int, int]:
     used = [completion.usage for completion in completions]
-    return sum(one.prompt_tokens for one in used), sum(one.completion_tokens for one in used)
+    return sum(usage.prompt_tokens for usage in used), sum(usage.completion_tokens for usage in used)
 
 
 def _chat(completions: Sequence[Completion]) -> _Object:
@@ -148,14 +148,14 @@ def _chat(completions: Sequence[Completion]) -> _Object:
     return about | {"choices": choices, "usage": usage}
 
 
-def _chat_chunks(whole: _Object) -> Iterator[_Object]:
-    about = {name: whole[name] for name in ("id", "created", "model")} | {"object": "chat.completion.chunk"}
-    for choice in whole["choices"]:
+def _chat_chunks(body: _Object) -> Iterator[_Object]:
+    about = {name: body[name] for name in ("id", "created", "model")} | {"object": "chat.completion.chunk"}
+    for choice in body["choices"]:
         delta = dict(choice["message"])
         if calls := delta.get("tool_calls"):
             delta["tool_calls"] = [{"index": number, **call} for number, call in enumerate(calls)]
         yield about | {"choices": [{name: choice[name] for name in ("index", "finish_reason")} | {"delta": delta}]}
-    yield about | {"choices": [], "usage": whole["usage"]}
+    yield about | {"choices": [], "usage": body["usage"]}
 
 
 def _response(completion: Completion) -> _Object:
@@ -186,20 +186,20 @@ def _response(completion: Completion) -> _Object:
     }
 
 
-def _response_events(whole: _Object) -> Iterator[_Object]:
-    events: list[_Object] = [{"type": "response.created", "response": whole | {"status": "in_progress", "output": []}}]
-    for number, item in enumerate(whole["output"]):
-        place, content = {"output_index": number, "item_id": item["id"]}, item.get("content", ())
+def _response_events(body: _Object) -> Iterator[_Object]:
+    events: list[_Object] = [{"type": "response.created", "response": body | {"status": "in_progress", "output": []}}]
+    for number, item in enumerate(body["output"]):
+        position, content = {"output_index": number, "item_id": item["id"]}, item.get("content", ())
         empty = item | ({"content": []} if content else {})
-        events.append({"type": "response.output_item.added", **place, "item": empty})
+        events.append({"type": "response.output_item.added", **position, "item": empty})
         for index, part in enumerate(content):
-            of_part = place | {"content_index": index}
+            of_part = position | {"content_index": index}
             events += [
                 {"type": "response.content_part.added", **of_part, "part": part | {"text": ""}},
                 {"type": "response.output_text.delta", **of_part, "delta": part["text"], "logprobs": []},
                 {"type": "response.output_text.done", **of_part, "text": part["text"], "logprobs": []},
                 {"type": "response.content_part.done", **of_part, "part": part},
             ]
-        events.append({"type": "response.output_item.done", **place, "item": item})
-    events.append({"type": f"response.{whole['status']}", "response": whole})
+        events.append({"type": "response.output_item.done", **position, "item": item})
+    events.append({"type": f"response.{body['status']}", "response": body})
     return (event | {"sequence_number": number} for number, event in enumerate(events))

@@ -40,16 +40,16 @@ def measure(reward: Reward, answer: str, row: Mapping[str, Any]) -> Measurement:
     feedback = None
     if isinstance(value, tuple) and len(value) == 2:
         value, feedback = value
-    given = dict(value) if isinstance(value, Mapping) else {"r_ans": value}
-    feedback = given.pop(_FEEDBACK, feedback)
+    scores = dict(value) if isinstance(value, Mapping) else {"r_ans": value}
+    feedback = scores.pop(_FEEDBACK, feedback)
     components: dict[str, float] = {}
-    for name, number in given.items():
+    for name, number in scores.items():
         try:
-            found = float(number)
+            score = float(number)
         except (TypeError, ValueError):
-            found = math.nan
-        components[str(name)] = min(max(found, 0.0), 1.0)
-        if not math.isclose(found, components[str(name)], abs_tol=_ROUNDING):
+            score = math.nan
+        components[str(name)] = min(max(score, 0.0), 1.0)
+        if not math.isclose(score, components[str(name)], abs_tol=_ROUNDING):
             shown = f"{name} = {number!r}"[:80] if isinstance(value, Mapping) else repr(value)[:80]
             return fault(f"the reward function returned {shown}; expected numbers from 0 to 1", answer)
     if not components:
@@ -87,9 +87,9 @@ def raised(error: BaseException) -> str:
         for frame in traceback.extract_tb(error.__traceback__)
         if Path(frame.filename).parent != _OWN_FOLDER and "concurrent" not in frame.filename
     ]
-    own = [frame for frame in frames if frame.filename == frames[0].filename]
-    place = f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""
-    return f"{type(error).__name__}: {error}"[:250] + place
+    file_frames = [frame for frame in frames if frame.filename == frames[0].filename]
+    location = f" ({Path(file_frames[-1].filename).name}, line {file_frames[-1].lineno})" if file_frames else ""
+    return f"{type(error).__name__}: {error}"[:250] + location
 
 
 def fault(why: str, answer: str | None) -> Measurement:

@@ -170,10 +170,10 @@ class SimpleTask(PlainTask):
         if measured.is_correct is None or self._right is None:
             return measured
         if isinstance(self._right, str):
-            found = measured.components.get(self._right)
-            if found is None:
+            component = measured.components.get(self._right)
+            if component is None:
                 return fault(f"the reward function returned no {self._right!r}, which says what is right", None)
-            return replace(measured, is_correct=math.isclose(found, 1))
+            return replace(measured, is_correct=math.isclose(component, 1))
         total = combine_rewards(measured.components, self.reward_weights or dict.fromkeys(measured.components, 1.0))
         is_correct = total is not None and (total >= self._right or math.isclose(total, self._right))
         return replace(measured, is_correct=is_correct)
@@ -195,14 +195,14 @@ class SimpleTask(PlainTask):
             rule = f"its reward is at least {self._right:g}"
         else:
             rule = "each component of its reward is 1 (SimpleTask(..., right=...) changes this)"
-        found = [f"{self.name}: an answer counts as right if {rule}."]
+        remarks = [f"{self.name}: an answer counts as right if {rule}."]
         without = sum(self._answer(problem) is None for problem in problems)
         if without:
-            found.append(
+            remarks.append(
                 f"{self.name}: {without} of {len(problems)} rows have no column such as answer or label; "
                 "the analyst reads the whole row in place of the right answer."
             )
-        return found + self._tried(problems)
+        return remarks + self._tried(problems)
 
     def _tried(self, problems: Sequence[Problem]) -> list[str]:
         """Score ``?`` and the right answer of each row that is tried; what is odd about the scores."""
@@ -219,11 +219,11 @@ class SimpleTask(PlainTask):
             tried += self._answer(problem) is not None
         said = []
         if wrong:
-            place, measured = wrong[0]
+            problem_id, measured = wrong[0]
             scores = ", ".join(f"{name} = {number:g}" for name, number in measured.components.items())
             said.append(
                 f"⚠ {self.name}: the right answer of {len(wrong)} of {tried} rows does not count as right, such as "
-                f"that of {place}: {scores}. Check the reward function, or the row."
+                f"that of {problem_id}: {scores}. Check the reward function, or the row."
             )
         if nonsense:
             said.append(f"⚠ {self.name}: the answer '?' counts as right in {nonsense} rows. Check the reward function.")
@@ -268,9 +268,9 @@ class SimpleTask(PlainTask):
         The analyst has read the whole row then.
         """
         answer = self._answer(problem)
-        hidden = [answer] if answer is not None else self._hidden(problem)
+        texts = [answer] if answer is not None else self._hidden(problem)
         return any(
-            super(SimpleTask, self).leaks_answer(content, problem.model_copy(update={"answer": one})) for one in hidden
+            super(SimpleTask, self).leaks_answer(content, problem.model_copy(update={"answer": text})) for text in texts
         )
 
     def _answer(self, problem: Problem) -> str | None:
@@ -336,7 +336,7 @@ def _values(value: Any) -> Iterator[str]:
     if isinstance(value, Mapping):
         value = list(value.values())
     if isinstance(value, list | tuple):
-        for one in value:
-            yield from _values(one)
+        for element in value:
+            yield from _values(element)
     elif isinstance(value, str | int | float) and not isinstance(value, bool):
         yield str(value)

@@ -10,28 +10,28 @@ from engine.tasks.traffic.signals import Observation
 Policy = Callable[[Observation], bool]
 
 
-def max_pressure(seen: Observation) -> bool:
+def max_pressure(light: Observation) -> bool:
     """Extend while the queue of the current phase is at least the longest other queue.
 
     Pressure is the mean number of halting vehicles per upstream lane; there is no downstream term. A green below its
     minimum is extended; one that may not be extended is not.
     """
-    if seen.elapsed < seen.min_green:
+    if light.elapsed < light.min_green:
         return True
-    if not seen.can_extend:
+    if not light.can_extend:
         return False
-    others = [each.queue for index, each in seen.phases.items() if index != seen.phase]
-    return not others or seen.phases[seen.phase].queue >= max(others)
+    others = [phase.queue for index, phase in light.phases.items() if index != light.phase]
+    return not others or light.phases[light.phase].queue >= max(others)
 
 
 def exploring(policy: Policy, share: float, seed: int) -> Policy:
     """``policy``, but a random decision in a ``share`` of the cases, so that stored states differ from its own."""
 
-    def drawn(purpose: str, seen: Observation) -> float:
+    def drawn(purpose: str, light: Observation) -> float:
         """In [0, 1); the same for the same seed, light and time."""
-        return random.Random(f"{seed}:{purpose}{seen.junction}:{seen.time:g}").random()  # noqa: S311 - no secret
+        return random.Random(f"{seed}:{purpose}{light.junction}:{light.time:g}").random()  # noqa: S311 - no secret
 
-    def explore(seen: Observation) -> bool:
-        return drawn("", seen) < 0.5 if drawn("explore:", seen) < share else policy(seen)
+    def explore(light: Observation) -> bool:
+        return drawn("", light) < 0.5 if drawn("explore:", light) < share else policy(light)
 
     return explore

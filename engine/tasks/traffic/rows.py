@@ -111,43 +111,43 @@ class TrafficRow(BaseModel):
         return self
 
 
-def row_of(seen: Observation, *, scenario: str, number: int, extend_seconds: int, **others: Any) -> TrafficRow:
+def row_of(light: Observation, *, scenario: str, number: int, extend_seconds: int, **others: Any) -> TrafficRow:
     """Make a row. ``number`` counts the scenario's decisions; ``others`` are fields that are not seen of a light."""
     return TrafficRow(
-        id=f"{scenario}_{seen.junction}_{int(seen.time)}_{number}",
+        id=f"{scenario}_{light.junction}_{int(light.time)}_{number}",
         scenario=scenario,
-        junction_id=seen.junction,
-        simulation_time=seen.time,
-        current_phase_id=seen.phase,
-        current_phase_order_idx=seen.phase_order.index(seen.phase),
-        current_green_elapsed=float(seen.elapsed),
-        min_green=seen.min_green,
-        max_green=seen.max_green,
+        junction_id=light.junction,
+        simulation_time=light.time,
+        current_phase_id=light.phase,
+        current_phase_order_idx=light.phase_order.index(light.phase),
+        current_green_elapsed=float(light.elapsed),
+        min_green=light.min_green,
+        max_green=light.max_green,
         extend_seconds=extend_seconds,
-        can_extend=seen.can_extend,
-        phase_order=seen.phase_order,
-        phase_metrics={str(index): each.queue for index, each in seen.phases.items()},
-        prompt=state_text(seen, extend_seconds),
-        moving={str(index): each.moving for index, each in seen.phases.items()},
+        can_extend=light.can_extend,
+        phase_order=light.phase_order,
+        phase_metrics={str(index): phase.queue for index, phase in light.phases.items()},
+        prompt=state_text(light, extend_seconds),
+        moving={str(index): phase.moving for index, phase in light.phases.items()},
         **others,
     )
 
 
-def state_text(seen: Observation, extend_seconds: int) -> str:
+def state_text(light: Observation, extend_seconds: int) -> str:
     """The state of a light as the model sees it: the same for generation, training and closed-loop evaluation."""
     state = {
-        "crossing_id": crossing_id(seen.junction),
-        "as_of": moment(seen.time),
-        "phase_order": seen.phase_order,
+        "crossing_id": crossing_id(light.junction),
+        "as_of": moment(light.time),
+        "phase_order": light.phase_order,
         "state": {
-            "current_phase_id": seen.phase,
-            "current_green_elapsed_s": seen.elapsed,
-            "min_green_s": seen.min_green,
-            "max_green_s": seen.max_green,
+            "current_phase_id": light.phase,
+            "current_green_elapsed_s": light.elapsed,
+            "min_green_s": light.min_green,
+            "max_green_s": light.max_green,
             "extend_s": extend_seconds,
             "phase_metrics_by_id": {
-                str(index): {"avg_queue_veh": each.queue, "avg_moving_veh": each.moving}
-                for index, each in seen.phases.items()
+                str(index): {"avg_queue_veh": phase.queue, "avg_moving_veh": phase.moving}
+                for index, phase in light.phases.items()
             },
         },
     }

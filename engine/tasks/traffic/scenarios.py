@@ -58,7 +58,7 @@ def network_digest(sumocfg: Path) -> str:
         inputs = [element.get("value", "") for element in ElementTree.fromstring(content).iterfind("./input/*")]  # noqa: S314
     except ElementTree.ParseError:
         inputs = []
-    for name in (part.strip() for value in inputs for part in value.split(",")):
+    for name in (entry.strip() for value in inputs for entry in value.split(",")):
         path = sumocfg.parent / name
         if name and path.is_file():
             digest.update(f"\0{name}\0".encode() + path.read_bytes())

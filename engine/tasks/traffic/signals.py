@@ -212,4 +212,4 @@ class Observation:
 
 def rounded(phases: Iterable[tuple[int, PhaseMeasure]]) -> dict[int, PhaseMeasure]:
     """Measures with two decimals, as they are stored and shown."""
-    return {index: replace(each, queue=round(each.queue, 2), moving=round(each.moving, 2)) for index, each in phases}
+    return {index: replace(load, queue=round(load.queue, 2), moving=round(load.moving, 2)) for index, load in phases}

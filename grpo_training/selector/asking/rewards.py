@@ -43,17 +43,17 @@ def measure_rewards(settings: RewardsSettings) -> int:
             fix="Pass the dataset that the beam file was made from.",
         )
     candidates = candidates_of(settings, groups)
-    asked = [(group.query, shots) for group, made in zip(groups, candidates, strict=True) for shots in made]
+    asked = [(group.query, shots) for group, methods in zip(groups, candidates, strict=True) for shots in methods]
     print(f"{len(groups)} queries, {len(asked)} sequences", flush=True)
     replies = iter(asyncio.run(ask_with_shots(settings, manager, ShotPrompts(problems, images), asked)))
     entries: dict[str, Any] = {"_meta": {"vqa_model": endpoint.model, "dataset": settings.dataset}}
     with_spread = 0
-    for group, made in zip(groups, candidates, strict=True):
+    for group, methods in zip(groups, candidates, strict=True):
         problem = problems[group.query]
         measured = [
             {"pointer": [group.pool.index(shot) for shot in shots], "pointer_global": list(shots), "gen_method": method}
             | measurements(problem, next(replies))
-            for shots, method in made.items()
+            for shots, method in methods.items()
         ]
         with_spread += len({candidate["vqa_acc_score"] for candidate in measured}) > 1
         entries[str(group.query)] = {
@@ -74,14 +74,14 @@ def candidates_of(settings: RewardsSettings, groups: Sequence[ShotGroup]) -> lis
     if settings.checkpoint is not None:
         model, info = load_model(settings.checkpoint)
         table = load_embeddings(info.embeddings)
-        for made, chosen in zip(
+        for methods, chosen in zip(
             candidates, choose_shots(model, groups, table, info.shots, settings.beams), strict=True
         ):
-            made |= {tuple(shots): "selector" for shots, _ in chosen}
-    for made, group in zip(candidates, groups, strict=True):
+            methods |= {tuple(shots): "selector" for shots, _ in chosen}
+    for methods, group in zip(candidates, groups, strict=True):
         for sequence in group.sequences[: settings.beams]:
-            made.setdefault(sequence.shots, "beam")
+            methods.setdefault(sequence.shots, "beam")
         rng = random.Random(f"{settings.seed}:{group.query}")  # noqa: S311 - not for cryptography
         for _ in range(settings.random):
-            made.setdefault(tuple(rng.sample(group.pool, min(usual, len(group.pool)))), "random")
+            methods.setdefault(tuple(rng.sample(group.pool, min(usual, len(group.pool)))), "random")
     return candidates

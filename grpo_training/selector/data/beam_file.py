@@ -208,8 +208,8 @@ def _entries(model: type[_EntryT], data: Mapping[str, Any], source: str) -> list
             entries.append((int(key), where, model.model_validate(raw)))
         except ValidationError as error:
             first = error.errors()[0]
-            place = ".".join(map(str, first["loc"]))
-            raise InputError(": ".join(filter(None, (where, place, first["msg"])))) from None
+            field = ".".join(map(str, first["loc"]))
+            raise InputError(": ".join(filter(None, (where, field, first["msg"])))) from None
     if not entries:
         raise InputError(f"{source} has no query", why="The keys of its queries are their ids, as text.")
     return entries

@@ -69,7 +69,7 @@ class EmbeddingTable:
         rows = torch.nn.functional.normalize(self.rows(ids), dim=-1)
         scores = rows @ torch.nn.functional.normalize(query, dim=-1)
         order = torch.argsort(scores, descending=True, stable=True)[:count]
-        return [ids[place] for place in order.tolist()]
+        return [ids[index] for index in order.tolist()]
 
 
 def load_table(path: Path) -> EmbeddingTable:

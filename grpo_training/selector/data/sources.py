@@ -62,11 +62,11 @@ def _made(path: Path, modality: str | None) -> dict[str, str | None]:
         modality: of the items, if nothing beside the file tells it.
     """
     try:
-        made = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
-        told = {name: made.get(name) for name in ("modality", "model")}
+        record = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+        facts = {name: record.get(name) for name in ("modality", "model")}
     except (OSError, ValueError, AttributeError):  # embeddings of another program
-        told = {"modality": None, "model": None}
-    return told | {"modality": told["modality"] or modality}
+        facts = {"modality": None, "model": None}
+    return facts | {"modality": facts["modality"] or modality}
 
 
 def load_embeddings(record: Mapping[str, Any]) -> EmbeddingTable:
@@ -80,13 +80,13 @@ def load_embeddings(record: Mapping[str, Any]) -> EmbeddingTable:
 
 
 def embed_as(
-    record: Mapping[str, Any], place: str, problems: Sequence[Problem], images: Sequence[Path]
+    record: Mapping[str, Any], checkpoint: str, problems: Sequence[Problem], images: Sequence[Path]
 ) -> EmbeddingTable:
     """Embed problems as the embeddings of a record were made.
 
     Args:
         record: of a checkpoint.
-        place: the checkpoint, for messages.
+        checkpoint: its file, for messages.
         problems: in the order of the rows.
         images: file of each; empty if the problems come without images.
 
@@ -98,13 +98,13 @@ def embed_as(
         source, modality = part.get("model"), part.get("modality")
         if not source or not modality:
             raise InputError(
-                f"{place} does not tell which model embeds {modality or 'text'}s",
+                f"{checkpoint} does not tell which model embeds {modality or 'text'}s",
                 why="It was trained on files that nothing beside them describes.",
                 fix="Train on files of `python -m grpo_training.selector embed`.",
             )
         if modality == "image" and not images:
             raise InputError(
-                f"{place} was trained on embeddings of images",
+                f"{checkpoint} was trained on embeddings of images",
                 why="Without images a query cannot be embedded as in its training.",
                 fix="Pass --images COLUMN, which names the images of the rows.",
             )

@@ -242,10 +242,10 @@ class _Run:
         )
         save_model(self._run_dir / name, self._task.model, info)
 
-    def _check_finite(self, what: str, value: float) -> None:
+    def _check_finite(self, quantity: str, value: float) -> None:
         if not torch.isfinite(torch.tensor(value)):
             raise TrainingStoppedError(
-                f"The {what} of step {self.progress.step + 1} is not finite",
+                f"The {quantity} of step {self.progress.step + 1} is not finite",
                 why=f"It was {value} in the phase {self.phase.name}. The weights are those of the step before.",
                 fix="Lower the learning rate, or look at the rewards of the beam data. The checkpoints are intact.",
             )

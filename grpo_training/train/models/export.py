@@ -52,9 +52,9 @@ def export_model(
     if adapter is not None and config.quantised is not None:
         base = load_base_model(config.model_copy(update={config.quantised: False}))
         model = PeftModel.from_pretrained(base, adapter)
-    whole = model.merge_and_unload() if has_adapter(model) else model
-    whole.config.use_cache = True  # the training disables it
-    write_folder(run_dir / MERGED, lambda folder: _write(whole, tokenizer, folder))
+    merged = model.merge_and_unload() if has_adapter(model) else model
+    merged.config.use_cache = True  # the training disables it
+    write_folder(run_dir / MERGED, lambda folder: _write(merged, tokenizer, folder))
 
 
 def _write(model: Any, tokenizer: Any, folder: Path) -> None:

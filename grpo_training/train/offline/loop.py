@@ -195,10 +195,10 @@ def _backward(training: Training, step_rows: StepRows, index: int) -> dict[str, 
     return shares
 
 
-def _not_finite(what: str, micro_batches: Sequence[MicroBatch]) -> TrainingStoppedError:
+def _not_finite(quantity: str, micro_batches: Sequence[MicroBatch]) -> TrainingStoppedError:
     """The error of a loss or a gradient that is not finite."""
     groups = ", ".join(dict.fromkeys(row.group_id for micro_batch in micro_batches for row in micro_batch.rows))
-    return TrainingStoppedError.of(what, f"the groups {groups[:200]}")
+    return TrainingStoppedError.of(quantity, f"the groups {groups[:200]}")
 
 
 def _sum_over_processes(shares: Mapping[str, float]) -> dict[str, float]:

@@ -44,7 +44,7 @@ class BatchReward:
     def __init__(self, function: Callable[..., Any], place: str) -> None:
         self._function, self._place = function, place
         parameters = inspect.signature(function).parameters.values()
-        named = [each for each in parameters if each.kind not in (each.VAR_KEYWORD, each.VAR_POSITIONAL)]
+        named = [param for param in parameters if param.kind not in (param.VAR_KEYWORD, param.VAR_POSITIONAL)]
         self._names = {parameter.name for parameter in named}
         self._takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
         self._required = {parameter.name for parameter in named if parameter.default is parameter.empty} - _OF_TRL
@@ -81,21 +81,21 @@ class BatchReward:
             of_trainer: values of :data:`OF_TRAINER`.
         """
         as_text = all(isinstance(row.get("prompt"), str) for row in rows)
-        said = [
+        texts = [
             completion if isinstance(completion, str) else completion[-1].get("content") or ""
             for completion in completions
         ]
-        given: dict[str, Any] = {name: [row.get(name) for row in rows] for row in rows for name in row}
-        given |= {
+        arguments: dict[str, Any] = {name: [row.get(name) for row in rows] for row in rows for name in row}
+        arguments |= {
             "prompts": [row["prompt"] for row in rows] if as_text else list(prompts),
             "completion_ids": [list(ids) for ids in completion_ids],
-            **dict.fromkeys(_COMPLETIONS, said if as_text else list(completions)),
+            **dict.fromkeys(_COMPLETIONS, texts if as_text else list(completions)),
             **of_trainer,
         }
-        given.pop("prompt", None)
+        arguments.pop("prompt", None)
         chosen = {
             name: value
-            for name, value in given.items()  # of the two words for the same only the one that is asked for
+            for name, value in arguments.items()  # of the two words for the same only the one that is asked for
             if name in self._names or (self._takes_all and name not in _COMPLETIONS)
         }
         try:
@@ -112,12 +112,12 @@ class BatchReward:
         ]
 
 
-def load_reward(place: str | None) -> Task[Any] | BatchReward | None:
-    """A task that scores completions, or a reward function of TRL; None without a place.
+def load_reward(reference: str | None) -> Task[Any] | BatchReward | None:
+    """A task that scores completions, or a reward function of TRL; None without a reference.
 
     Args:
-        place: the name of a task, for its reward; or ``path/to/file.py:function`` or ``package.module:function``. The
-            function is called with the answer of a completion and the row of its problem (see
+        reference: the name of a task, for its reward; or ``path/to/file.py:function`` or ``package.module:function``.
+            The function is called with the answer of a completion and the row of its problem (see
             :data:`engine.tasks.simple.Reward`), or, where it has a parameter ``completions`` or ``outputs``, as a
             reward function of TRL.
 
@@ -126,28 +126,28 @@ def load_reward(place: str | None) -> Task[Any] | BatchReward | None:
         InputError: there is no such task, module or function, or it takes neither an answer and a row nor
             completions.
     """
-    if place is None:
+    if reference is None:
         return None
-    if ":" not in place:
-        return task_named(place)
-    function = load_object(place)
+    if ":" not in reference:
+        return task_named(reference)
+    function = load_object(reference)
     if inspect.iscoroutinefunction(function):
-        raise InputError(f"--reward {place} is async", fix="Use a normal function; it is called from threads.")
+        raise InputError(f"--reward {reference} is async", fix="Use a normal function; it is called from threads.")
     try:
         if not inspect.signature(function).parameters.keys().isdisjoint(_COMPLETIONS):
-            return BatchReward(function, place)
+            return BatchReward(function, reference)
         inspect.signature(function).bind("answer", {})
     except (TypeError, ValueError) as error:  # not a function, or one with other arguments
         raise InputError(
-            f"--reward {place} cannot be called with an answer and a row",
+            f"--reward {reference} cannot be called with an answer and a row",
             why=str(error),
             fix=_EXPECTED,
         ) from None
     return RewardTask(function)
 
 
-def reward_digest(place: str) -> str:
+def reward_digest(reference: str) -> str:
     """A digest of the source file of a reward function, or of the verifier of a task, which identifies a run."""
-    if ":" not in place:
-        return hashlib.sha256(json.dumps(task_named(place).verifier(), sort_keys=True).encode()).hexdigest()[:16]
-    return source_digest([load_object(place)]) or place
+    if ":" not in reference:
+        return hashlib.sha256(json.dumps(task_named(reference).verifier(), sort_keys=True).encode()).hexdigest()[:16]
+    return source_digest([load_object(reference)]) or reference

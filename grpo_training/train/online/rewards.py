@@ -189,9 +189,9 @@ class TrlReward:
         of_trainer = {name: value for name, value in (more | {"log_metric": log_metric}).items() if name in OF_TRAINER}
         if isinstance(self._custom, BatchReward):
             problems = [Problem.model_validate_json(text) for text in problem]
-            rows = [task_named(each.task).reward_row(each) for each in problems]
-            given = self._custom.score(prompts, completions, completion_ids, rows, of_trainer)
-            scored_rows = zip(problems, completions, completion_ids, given, strict=True)
+            rows = [task_named(parsed_problem.task).reward_row(parsed_problem) for parsed_problem in problems]
+            scores = self._custom.score(prompts, completions, completion_ids, rows, of_trainer)
+            scored_rows = zip(problems, completions, completion_ids, scores, strict=True)
             self.latest = [_by_function(*row) for row in scored_rows]
         else:
             if not self._begun:
@@ -229,8 +229,8 @@ class TrlReward:
 
     def _scored(self, batch: _Begun) -> list[ScoredCompletion]:
         """The completions of a batch; those that are not scored by its deadline have no reward."""
-        left = None if batch.until is None else max(0.0, batch.until - self._clock())
-        late = wait(batch.calls, timeout=left).not_done
+        remaining_s = None if batch.until is None else max(0.0, batch.until - self._clock())
+        late = wait(batch.calls, timeout=remaining_s).not_done
         for call in late:
             call.cancel()  # it has no effect on one that runs, which ends at the time limit of its task
         why = f"not scored within {self._deadline_s:g} s" if late else ""
@@ -259,11 +259,11 @@ class TrlReward:
         if self.scored and self.without_reward == self.scored:
             raise self._nothing_scored(f"None of {self.scored} completions could be scored")
 
-    def _nothing_scored(self, what: str) -> NothingScoredError:
+    def _nothing_scored(self, message: str) -> NothingScoredError:
         counts = ", ".join(f"{outcome} {count}" for outcome, count in self.faults.most_common())
         error = f" First error: {self.first_error}." if self.first_error else ""
         return NothingScoredError(
-            what,
+            message,
             why=f"Outcomes so far: {counts or 'no component was measured'}.{error}",
             fix="Correct the verifier of the task (see python -m grpo_training.doctor) or the custom reward.",
         )

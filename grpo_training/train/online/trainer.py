@@ -144,14 +144,14 @@ class GRPOWithImitationTrainer(GRPOTrainer):  # type: ignore[misc]
         rows = [Sample("", tuple(prompt), tuple(ids)) for prompt, ids in zip(prompt_ids, completion_ids, strict=True)]
         model = LogProbModel(self.accelerator.unwrap_model(self.model), packs=self._packs)
         size, device = self.args.per_device_train_batch_size, self.accelerator.device
-        found: list[list[float]] = []
+        by_row: list[list[float]] = []
         with torch.no_grad(), self.accelerator.autocast():
             for start in range(0, len(rows), size):
-                part = rows[start : start + size]
-                batch = collate(part, self.processing_class.pad_token_id).to(device)
+                chunk = rows[start : start + size]
+                batch = collate(chunk, self.processing_class.pad_token_id).to(device)
                 logps, _ = model(batch, temperature=self.temperature)
-                found += [values[: len(row.completion_ids)] for values, row in zip(logps.tolist(), part, strict=True)]
-        return found
+                by_row += [values[: len(row.completion_ids)] for values, row in zip(logps.tolist(), chunk, strict=True)]
+        return by_row
 
     def _get_per_token_logps_and_entropies(
         self, model: Any, input_ids: Tensor, attention_mask: Tensor, logits_to_keep: int, *args: Any, **named: Any

@@ -153,8 +153,8 @@ class Store:
         if run.path not in self._indexes:
             tau = run.configuration().get("tau")
             tau = tau if isinstance(tau, int | float) and tau >= 0 else _TAU
-            made = rollout_index(run.path, tau) if run.kind == "generator" else fusion_index(run.path)
-            self._indexes.setdefault(run.path, made)  # another thread may have been faster
+            index = rollout_index(run.path, tau) if run.kind == "generator" else fusion_index(run.path)
+            self._indexes.setdefault(run.path, index)  # another thread may have been faster
         return self._indexes[run.path]
 
     def stamp(self) -> tuple[object, ...]:
@@ -192,9 +192,9 @@ class Store:
 
 
 def _with_id(known: Sequence[ShownT], name: str) -> ShownT:
-    for each in known:
-        if each.id == name:
-            return each
+    for entry in known:
+        if entry.id == name:
+            return entry
     raise NotFoundError(f"Nothing has the id {name!r}", fix="The page of runs, experiences or tests lists all.")
 
 

@@ -25,7 +25,7 @@ def build_list(store: Store, request: Request) -> dict[str, Any]:
     rows = [_row(evaluation) for evaluation in store.evaluations]
     shown = [row["event"] for row in gates]
     shown += [row["report"].difference for row in rows if row["report"] is not None]
-    ends = [end for each in shown if each is not None for end in (each.low, each.high) if end is not None]
+    ends = [end for effect in shown if effect is not None for end in (effect.low, effect.high) if end is not None]
     return {"gates": gates[:_MAX_LISTED], "evaluations": rows, "range_points": plot_range(ends)}
 
 

@@ -118,7 +118,7 @@ def task_and_truth(problem: Problem) -> tuple[Task | None, str]:
 def reference_of(rollouts: Sequence[Rollout], runs: dict[int, ScaffoldRun]) -> Rollout | None:
     """The rollout that the others are compared with: the best paid right one, else the best paid one."""
     usable = [rollout for rollout in rollouts if rollout.rollout_id in runs and rollout.r_total is not None]
-    return max(usable, key=lambda each: (each.is_correct is True, each.r_total or 0.0, -each.rollout_id), default=None)
+    return max(usable, key=lambda draw: (draw.is_correct is True, draw.r_total or 0.0, -draw.rollout_id), default=None)
 
 
 def _candidate(task: Task | None, record: Rollout | Fusion, problem: Problem) -> Candidate | None:
@@ -207,7 +207,7 @@ def build(store: Store, request: Request) -> View:
     summary, group = index.record_of_line(request.params["line"])
     library = store.library_of(run)
     page = group_page(group, run.folder)
-    lines = [each.line for each in index.current() if request.has_group(run, each.line)]
+    lines = [record.line for record in index.current() if request.has_group(run, record.line)]
     position = lines.index(summary.line) if summary.line in lines else len(lines)
     return {
         "run": run,
@@ -217,7 +217,7 @@ def build(store: Store, request: Request) -> View:
         "fusions": list(_fusions_of(store, request, run, group)),
         "library": library,
         "right": sum(rollout.is_correct is True for rollout in group.rollouts),
-        "components": list(dict.fromkeys(part["name"] for view in page["rollouts"] for part in view["components"])),
+        "components": list(dict.fromkeys(entry["name"] for view in page["rollouts"] for entry in view["components"])),
         "replaced": not index.is_current(summary),
         "before": lines[position - 1] if 0 < position < len(lines) else None,
         "after": lines[position + 1] if position + 1 < len(lines) else None,

@@ -61,9 +61,9 @@ def seconds(value: float | None) -> str:
         return MISSING
     if value < 120:
         return f"{value:.1f} s"
-    minutes, rest = divmod(round(value), 60)
+    minutes, remainder = divmod(round(value), 60)
     if minutes < 120:
-        return f"{minutes} min {rest:02d} s"
+        return f"{minutes} min {remainder:02d} s"
     return f"{minutes // 60} h {minutes % 60:02d} min"
 
 

@@ -238,6 +238,7 @@ def certificate(tmp_path):
 async def test_a_certificate_is_checked_against_those_of_the_system_or_of_ssl_cert_file(certificate, monkeypatch):
     monkeypatch.delenv("SSL_CERT_FILE", raising=False)
     monkeypatch.delenv("SSL_CERT_DIR", raising=False)
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(certificate / "cert.pem", certificate / "key.pem")
 

@@ -52,9 +52,9 @@ def _lines(text: str) -> list[str]:
 
 def _lists(value: Any) -> Any:
     if isinstance(value, list | tuple):
-        return [_lists(each) for each in value]
+        return [_lists(element) for element in value]
     if isinstance(value, dict):
-        return {key: _lists(each) for key, each in value.items()}
+        return {key: _lists(entry) for key, entry in value.items()}
     return value
 
 

@@ -60,11 +60,11 @@ def build_sets(
     rng.shuffle(pool)
     combined_count = round(eval_count * min(max(ood_ratio, 0.0), MAX_OOD_RATIO))
     combinations, parents = _combinations(pool, combined_count, rng)
-    rest = [row for row in pool if row["id"] not in parents]
-    plain = _stratified(rest, eval_count - combined_count)
+    uncombined = [row for row in pool if row["id"] not in parents]
+    plain = _stratified(uncombined, eval_count - combined_count)
     used = {row["id"] for row in plain}
     unseen = {_module_set(row) for row in combinations}
-    free = [row for row in rest if row["id"] not in used and _module_set(row) not in unseen]
+    free = [row for row in uncombined if row["id"] not in used and _module_set(row) not in unseen]
     train = _stratified(free, train_count)
     if len(plain) < eval_count - combined_count or len(train) < train_count:
         raise InputError(
@@ -129,24 +129,24 @@ def _stratified(pool: Sequence[Row], count: int) -> list[Row]:
 def _combinations(pool: Sequence[Row], count: int, rng: random.Random) -> tuple[list[Row], set[str]]:
     """Rows that combine two seeds, each of another set of modules, and the ids of their parents."""
     existing = {_module_set(row) for row in pool}
-    made: list[Row] = []
+    combinations: list[Row] = []
     parents: set[str] = set()
     for prefers_unseen in (True, False):  # a union that no seed has is better; with few modules there may be none
         for _ in range(_PAIRS_PER_ROW * count):
-            if len(made) == count:
+            if len(combinations) == count:
                 break
             first, second = rng.sample(pool, 2) if len(pool) > 1 else (pool[0], pool[0])
             union = _module_set(first) | _module_set(second)
             is_new = union not in existing if prefers_unseen else union not in {_module_set(first), _module_set(second)}
             if is_new and not {first["id"], second["id"]} & parents:
-                made.append(_combined(first, second))
+                combinations.append(_combined(first, second))
                 parents |= {first["id"], second["id"]}
-    if len(made) < count:
+    if len(combinations) < count:
         raise InputError(
-            f"Only {len(made)} of {count} combinations of different modules could be made",
+            f"Only {len(combinations)} of {count} combinations of different modules could be made",
             fix="Make more seeds (prompt-seeds --count), or lower --ood-ratio.",
         )
-    return made, parents
+    return combinations, parents
 
 
 def _combined(first: Row, second: Row) -> Row:

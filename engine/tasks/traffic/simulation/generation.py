@@ -100,10 +100,10 @@ def generate_scenario(
         return kept
     done: list[Generated] = []
 
-    def write(made: Path) -> None:
-        generated = _write_dataset(made, name, config, settings, limit_s, progress)
+    def write(new_folder: Path) -> None:
+        generated = _write_dataset(new_folder, name, config, settings, limit_s, progress)
         counts = {"rows": generated.rows, "dropped": generated.dropped}
-        (made / RECORD).write_text(json.dumps(record | counts, indent=2) + "\n", encoding="utf-8")
+        (new_folder / RECORD).write_text(json.dumps(record | counts, indent=2) + "\n", encoding="utf-8")
         done.append(generated)
 
     replace_folder(target, write, lambda: _kept(target, record))
@@ -111,11 +111,11 @@ def generate_scenario(
 
 
 def _write_dataset(
-    made: Path, name: str, config: Path, settings: GenerationSettings, limit_s: float, progress: Callable[[], object]
+    folder: Path, name: str, config: Path, settings: GenerationSettings, limit_s: float, progress: Callable[[], object]
 ) -> Generated:
     """Fill a new folder with the dataset of a scenario and the states of its rows."""
     options = SimulationOptions(str(config.resolve()), settings.seed, settings.extend_seconds)
-    states = made / "states"
+    states = folder / "states"
     states.mkdir(parents=True)
     shared: dict[str, Any] = {"scenario": name, "network": network_digest(config), "seed": settings.seed}
     shared |= {"extend_seconds": settings.extend_seconds, "horizon": settings.horizon}
@@ -162,7 +162,7 @@ def _write_dataset(
         )
     if not settings.keep_states:
         states.rmdir()
-    (made / DATASET).write_text(json.dumps(rows, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    (folder / DATASET).write_text(json.dumps(rows, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     return Generated(name, len(rows), dict(dropped))
 
 

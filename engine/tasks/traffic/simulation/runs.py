@@ -43,30 +43,30 @@ def step_through(tell: Tell, options: SimulationOptions, settings: GenerationSet
     while not simulation.is_over and number != settings.max_decisions:
         due = simulation.due()
         if simulation.now - begin >= settings.warmup_steps and simulation.now + settings.horizon <= simulation.end:
-            for seen in due:
+            for light in due:
                 if number == settings.max_decisions:
                     break
-                if reason := _reason_to_drop(seen, options.seed):
+                if reason := _reason_to_drop(light, options.seed):
                     dropped[reason] += 1
                     continue
                 number += 1
-                state = states / f"state_{seen.junction}_{int(seen.time)}_{number}.xml"
+                state = states / f"state_{light.junction}_{int(light.time)}_{number}.xml"
                 state.with_suffix(".json").write_text(json.dumps(simulation.save(state)), encoding="utf-8")
-                tell(StoredDecision(number, seen, simulation.junction_queue(seen.junction), state))
-        for seen in due:
-            simulation.decide(seen.junction, policy(seen))
+                tell(StoredDecision(number, light, simulation.junction_queue(light.junction), state))
+        for light in due:
+            simulation.decide(light.junction, policy(light))
         simulation.step()
         if simulation.now % _HEARTBEAT_S == 0:
             tell(None)
     return dropped
 
 
-def _reason_to_drop(seen: Observation, seed: int) -> str | None:
+def _reason_to_drop(light: Observation, seed: int) -> str | None:
     """Why a decision is not stored: nothing to choose, or few queues (kept in proportion to the phases with one)."""
-    if not seen.can_extend:
+    if not light.can_extend:
         return "the longest green is reached"
-    share = sum(each.queue > 0 for each in seen.phases.values()) / len(seen.phases)
-    drawn = random.Random(f"{seed}:keep:{seen.junction}:{seen.time:g}").random()  # noqa: S311 - a sample, no secret
+    share = sum(phase.queue > 0 for phase in light.phases.values()) / len(light.phases)
+    drawn = random.Random(f"{seed}:keep:{light.junction}:{light.time:g}").random()  # noqa: S311 - a sample, no secret
     return None if drawn < share else "few or no queues"
 
 
@@ -98,8 +98,8 @@ def control(tell: Tell, options: SimulationOptions, policy: str, seconds: int) -
             while not simulation.is_over and simulation.now < end:
                 due = simulation.due()
                 answers = map(max_pressure, due) if policy == "max-pressure" else _ask(due, options, tell)
-                for seen, extend in zip(due, answers, strict=True):
-                    simulation.decide(seen.junction, bool(extend))
+                for light, extend in zip(due, answers, strict=True):
+                    simulation.decide(light.junction, bool(extend))
                 simulation.step()
                 queue_seconds += simulation.network_queue()
                 if (simulation.now - begin) % _HEARTBEAT_S == 0:
@@ -110,9 +110,9 @@ def control(tell: Tell, options: SimulationOptions, policy: str, seconds: int) -
 
 def _ask(due: list[Observation], options: SimulationOptions, tell: Tell) -> list[bool | None]:
     """The parent's decisions. It is not asked where the longest green is reached: those lights switch."""
-    open_ones = [seen for seen in due if seen.can_extend]
-    answers = iter(tell([state_text(seen, options.extend_seconds) for seen in open_ones]) if open_ones else ())
-    return [next(answers) if seen.can_extend else False for seen in due]
+    extendable = [light for light in due if light.can_extend]
+    answers = iter(tell([state_text(light, options.extend_seconds) for light in extendable]) if extendable else ())
+    return [next(answers) if light.can_extend else False for light in due]
 
 
 def _trip_figures(path: Path) -> dict[str, float]:

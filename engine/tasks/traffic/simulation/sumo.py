@@ -128,7 +128,7 @@ class Simulation:
     def due(self) -> list[Observation]:
         """The lights that need a decision now, each as it is seen, in SUMO's order."""
         every = self.options.extend_seconds
-        return [self.observe(junction) for junction, each in self.controllers.items() if each.is_due(every)]
+        return [self.observe(junction) for junction, controller in self.controllers.items() if controller.is_due(every)]
 
     def decide(self, junction: str, extend: bool) -> None:
         """Apply a decision. An extension beyond the longest green switches."""
@@ -159,7 +159,7 @@ class Simulation:
         libsumo.simulation.saveState(str(path))
         content = _COMMENT.sub(b"", path.read_bytes(), count=1)  # the date and the folders of this run
         path.write_bytes(content.replace(_EMPTY_STATE, b""))
-        return {junction: each.to_json() for junction, each in self.controllers.items()}
+        return {junction: controller.to_json() for junction, controller in self.controllers.items()}
 
     def run_branch(
         self,
@@ -193,15 +193,15 @@ class Simulation:
         program = self.programs[junction]
         lanes = program.incoming_lanes
         due = self.due()
-        if junction not in [seen.junction for seen in due]:
+        if junction not in [light.junction for light in due]:
             raise SimulationError(f"no decision is due at {junction} in {state}")
-        for seen in due:
-            self.decide(seen.junction, extend if seen.junction == junction else after(seen))
+        for light in due:
+            self.decide(light.junction, extend if light.junction == junction else after(light))
         before, queue_seconds, gone = _vehicles(lanes), 0, 0
         for second in range(horizon):
             if second:
-                for seen in self.due():
-                    self.decide(seen.junction, after(seen))
+                for light in self.due():
+                    self.decide(light.junction, after(light))
             self.step()
             here = _vehicles(lanes)
             departed = before - here
@@ -211,8 +211,8 @@ class Simulation:
         return BranchResult(
             queue=sum(map(_halting, lanes)),
             phase_queues={
-                str(index): each.queue
-                for index, each in rounded((index, _measure(served)) for index, served in program.lanes.items()).items()
+                str(index): load.queue
+                for index, load in rounded((index, _measure(served)) for index, served in program.lanes.items()).items()
             },
             waiting_s=round(sum(libsumo.lane.getWaitingTime(lane) for lane in lanes), 2),
             queue_seconds=queue_seconds,
@@ -244,7 +244,7 @@ class Simulation:
                 self._unsupported.append(f"{junction}: {reason}")
                 continue
             lanes = [links[0][0] if links else "" for links in libsumo.trafficlight.getControlledLinks(junction)]
-            program = program_of(junction, [_phase(each) for each in logic.phases], lanes)
+            program = program_of(junction, [_phase(phase) for phase in logic.phases], lanes)
             if program is not None:
                 programs.append(program)
         return programs
@@ -254,7 +254,7 @@ class Simulation:
         for junction in self.programs:
             logic = _running_logic(junction)
             if logic.type != _STATIC:
-                phases = [libsumo.trafficlight.Phase(each.duration, each.state) for each in logic.phases]
+                phases = [libsumo.trafficlight.Phase(phase.duration, phase.state) for phase in logic.phases]
                 copy = libsumo.trafficlight.Logic(_OWN_PROGRAM, _STATIC, logic.currentPhaseIndex, phases)
                 libsumo.trafficlight.setProgramLogic(junction, copy)
 

@@ -99,7 +99,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     state = ExperienceLibrary(path, read_only=True).state
     retired = {one.id for one in state.retired}
     rows = []
-    for one in (*state.texts, *state.retired):
+    for one in (*state.live, *state.retired):
         interval, belief = state.trials.interval(one.id), state.trials.belief(one)
         rows.append((interval[0] if interval else 0.0, one, belief))
     for mean, one, belief in sorted(rows, key=lambda row: -row[0]):

@@ -55,8 +55,8 @@ def as_library(entries: Sequence[Experience], state: LibraryState, prefix: str, 
         prefix: of new ids.
         at: the time of new experiences.
     """
-    known = {experience.id: experience for experience in (*state.retired, *state.forbidden, *state.texts)}
-    by_content = {text.content: text.id for text in state.texts}
+    known = {experience.id: experience for experience in (*state.retired, *state.forbidden, *state.live)}
+    by_content = {entry.content: entry.id for entry in state.live}
     number = max([state.next_number - 1, *(number_of(experience.id) for experience in entries)])
     library: dict[str, Experience] = {}
     for entry in entries:

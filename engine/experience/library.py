@@ -153,7 +153,7 @@ class ExperienceLibrary:
             InputError: the library holds no such experience.
         """
         with self._transaction():
-            if operation.id not in {text.id for text in self.state.texts}:
+            if operation.id not in {entry.id for entry in self.state.live}:
                 raise InputError(f"Cannot {operation.op} {operation.id}: The library holds no experience of this id")
             return self._commit(EditEvent(at=self._now(), operations=[operation])).after
 
@@ -173,7 +173,7 @@ class ExperienceLibrary:
                     source = Evidence(problem_id=problem.id, problem_text=kept_text(problem))
                     state = with_operations(state, applied, at, source)
             if state is not self.state:
-                self._commit(ImportEvent(at=at, origin="other problems", experiences=list(state.texts)))
+                self._commit(ImportEvent(at=at, origin="other problems", experiences=list(state.live)))
 
     def record_gate(self, event: GateEvent) -> LibraryState:
         """Record the verdict of a gate.

@@ -79,6 +79,6 @@ def _repeats(state: LibraryState, content: str) -> Reason | None:
         return Reason("did_not_help", f"{twin.id} said nearly the same; it was measured and did not help.")
     if twin := near_duplicate(content, state.forbidden):
         return Reason("forbidden", f"A person forbade {twin.id}, which says nearly the same.")
-    if twin := near_duplicate(content, state.texts):
+    if twin := near_duplicate(content, state.live):
         return Reason("duplicate", f"{twin.id} says nearly the same.")
     return None

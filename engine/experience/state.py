@@ -34,7 +34,7 @@ class LibraryState:
     Most steps change only the use counts, so these are stored separately and merged on access.
 
     Args:
-        texts: the experiences, oldest first, without uses.
+        live: the experiences, oldest first, without uses.
         counts: id -> (rollouts, correct rollouts) of the experiences that were used.
         next_number: number of the next id; it never decreases, so ids are not reused.
         forbidden: experiences that a person took out for good: the analyst cannot add them or near-duplicates again.
@@ -47,7 +47,7 @@ class LibraryState:
         misses: the last problems with wrong answers.
     """
 
-    texts: tuple[Experience, ...]
+    live: tuple[Experience, ...]
     counts: Mapping[str, tuple[int, int]]
     next_number: int
     forbidden: tuple[Experience, ...] = ()
@@ -62,22 +62,22 @@ class LibraryState:
     @functools.cached_property
     def version(self) -> str:
         """Hash of ids, contents, categories and pins: 12 hex digits. Times and uses do not change it."""
-        fields = [[entry.id, entry.content, entry.category, entry.status] for entry in self.texts]
+        fields = [[entry.id, entry.content, entry.category, entry.status] for entry in self.live]
         return hashlib.sha256(json.dumps(fields).encode()).hexdigest()[:12]
 
     def of_kind(self, kind: ExperienceKind) -> list[Experience]:
         """The experiences of a kind, without uses."""
-        return [experience for experience in self.texts if experience.kind == kind]
+        return [experience for experience in self.live if experience.kind == kind]
 
     def has_case_of(self, problem: Problem) -> bool:
         """Whether there is a case of a problem, or was one that was taken out."""
-        experiences = (*self.texts, *self.retired, *self.forbidden)
+        experiences = (*self.live, *self.retired, *self.forbidden)
         return any(experience.kind == "case" and comes_from(experience, problem) for experience in experiences)
 
     @property
     def experiences(self) -> tuple[Experience, ...]:
         """The experiences, oldest first."""
-        return tuple(map(self.with_uses, self.texts))
+        return tuple(map(self.with_uses, self.live))
 
     @property
     def is_rejected(self) -> bool:
@@ -97,7 +97,7 @@ class LibraryState:
         beside cases.
         """
         has_cases = bool(self.choice and self.choice.cases and self.of_kind("case"))
-        return tuple(entry for entry in self.texts if entry.status == "pinned" or self.trials.is_used(entry, has_cases))
+        return tuple(entry for entry in self.live if entry.status == "pinned" or self.trials.is_used(entry, has_cases))
 
     def least_promising(self, kind: ExperienceKind = "lesson") -> str | None:
         """The id of the experience of a kind that a full library replaces; None if each may still help."""
@@ -105,10 +105,10 @@ class LibraryState:
 
     def get(self, experience_id: str) -> Experience | None:
         """The experience with this id."""
-        return next((self.with_uses(experience) for experience in self.texts if experience.id == experience_id), None)
+        return next((self.with_uses(experience) for experience in self.live if experience.id == experience_id), None)
 
     def with_uses(self, experience: Experience) -> Experience:
-        """An experience of ``texts`` with its use counts and the figures of its trial."""
+        """An experience of the library with its use counts and the figures of its trial."""
         if experience.id not in self.counts and experience.id not in self.trials.by_id:
             return experience
         rollouts, correct = self.counts.get(experience.id, (0, 0))
@@ -136,7 +136,7 @@ class Change:
 
 def diff(before: LibraryState, after: LibraryState) -> list[Change]:
     """The changes of experiences between two states, without uses and trials, in order of id."""
-    old, new = ({experience.id: experience for experience in state.texts} for state in (before, after))
+    old, new = ({experience.id: experience for experience in state.live} for state in (before, after))
     ids = sorted(old.keys() | new.keys(), key=lambda name: (number_of(name), name))
     return [Change(old.get(name), new.get(name)) for name in ids if old.get(name) != new.get(name)]
 
@@ -151,7 +151,7 @@ def reduce(state: LibraryState, event: LibraryEvent) -> LibraryState:
     """The state after an event. The operations of an event have already been checked."""
     match event:
         case BeginEvent():
-            trials = state.trials.of_run(state.texts, event.model, event.task_file)
+            trials = state.trials.of_run(state.live, event.model, event.task_file)
             return replace(state, trials=trials, choice=event.choice or state.choice)
         case GateEvent():
             return replace(state, gate=event, rejected=_rejected(state.rejected, event))
@@ -194,7 +194,7 @@ def with_operations(
     if not operations:
         return state
     numbers = [number_of(operation.id or "") + 1 for operation in operations]
-    live = {experience.id: experience for experience in state.texts}
+    live = {experience.id: experience for experience in state.live}
     forbidden = {experience.id: experience for experience in state.forbidden}
     retired = {experience.id: experience for experience in state.retired}
     for operation in operations:
@@ -221,7 +221,7 @@ def with_operations(
             retired[name] = live.pop(name)
     return replace(
         state,
-        texts=tuple(live.values()),
+        live=tuple(live.values()),
         counts={key: count for key, count in state.counts.items() if key in live},
         next_number=max([state.next_number, *numbers]),
         forbidden=tuple(forbidden.values()),
@@ -240,7 +240,7 @@ def _counted(state: LibraryState, event: StepEvent) -> LibraryState:
     if not event.used or not event.rollouts:
         return state
     counts = dict(state.counts)
-    for name in {experience.id for experience in state.texts}.intersection(event.used):
+    for name in {experience.id for experience in state.live}.intersection(event.used):
         rollouts, correct = counts.get(name, (0, 0))
         half = event.trial.halves.get(name) if event.trial else None
         if event.trial is None or half is None:
@@ -258,15 +258,15 @@ def _measured(state: LibraryState, event: StepEvent) -> LibraryState:
     if event.trial is None or event.trial.difference is None:
         return state
     # An experience is not measured with the problems that it was learned from: it may know their answers.
-    texts = {experience.id: experience for experience in state.texts}
+    live = {experience.id: experience for experience in state.live}
     halves = {
         name: half
         for name, half in event.trial.halves.items()
-        if name in texts and event.problem_id not in sources_of(texts[name])
+        if name in live and event.problem_id not in sources_of(live[name])
     }
     if not halves:
         return state
-    kinds = {name: texts[name].kind for name in halves if texts[name].kind != "instruction"}  # of these there are two
+    kinds = {name: live[name].kind for name in halves if live[name].kind != "instruction"}  # of these there are two
     trials = state.trials.with_group(event.trial.difference, halves, event.trial.likeness, kinds)
     return replace(state, trials=trials)
 
@@ -275,7 +275,7 @@ def with_retirements(state: LibraryState, event: StepEvent) -> StepEvent:
     """A step with the experiences that it refutes retired."""
     if event.trial is None or (after := reduce(state, event)).trials.groups == state.trials.groups:
         return event
-    unpinned = (experience for experience in after.texts if experience.status != "pinned")
+    unpinned = (experience for experience in after.live if experience.status != "pinned")
     retired = [Operation(op="retire", id=name) for name in after.trials.refuted(unpinned)]
     return event.model_copy(update={"operations": [*event.operations, *retired]}) if retired else event
 
@@ -310,13 +310,13 @@ def _replaced(state: LibraryState, experiences: Sequence[Experience]) -> Library
     contents = {record.id: record.content for record in experiences}
     counts = {record.id: (record.uses.rollouts, record.uses.correct) for record in experiences if record.uses.rollouts}
     counts |= {key: count for key, count in state.counts.items() if key in ids}
-    known = (*state.texts, *state.retired)
+    known = (*state.live, *state.retired)
     others = {entry.id for entry in known if contents.get(entry.id, entry.content) != entry.content}
     measured = {record.id: trial_of(record.trial) for record in experiences if record.trial and record.id not in others}
     trials = state.trials.only((ids | {entry.id for entry in state.retired}) - others)
     return replace(
         state,
-        texts=tuple(record.model_copy(update={"uses": Uses(), "trial": None}) for record in experiences),
+        live=tuple(record.model_copy(update={"uses": Uses(), "trial": None}) for record in experiences),
         counts=counts,
         next_number=max([state.next_number, *(number_of(record.id) + 1 for record in experiences)]),
         forbidden=tuple(entry for entry in state.forbidden if entry.id not in ids),

@@ -210,7 +210,7 @@ def _tested(
             run_async(test(endpoints()))
     except (ScaffoldError, KeyboardInterrupt):
         print(f"\n{home.write_unfinished(libraries)}", file=stream)
-        _say_places(home.run, any(library.state.texts for library in libraries), stream)
+        _say_places(home.run, any(library.state.live for library in libraries), stream)
         raise
     return results
 

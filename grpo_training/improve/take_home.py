@@ -76,7 +76,7 @@ class Home:
 
         best = max(range(len(results)), key=rank)
         library, event = results[best]
-        count = len(library.state.texts if event is None else library.state.tested)
+        count = len(library.state.live if event is None else library.state.tested)
         none_right = "" if event is not None or count else _none_was_right(self.run.cache)
         summary = sentence(event, count, spending(*_spent(journal_path(self.settings))), none_right)
         if not has_learned_all:

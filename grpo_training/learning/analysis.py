@@ -98,13 +98,13 @@ class ExperienceExtractor:
     def notes(self) -> list[str]:
         """What is to be known about experiences that were there before the run; to be read before :meth:`begin`."""
         if not self.learns:
-            count = len(self.library.state.texts)
+            count = len(self.library.state.live)
             unchanged = "is used as it is" if count == 1 else "are used as they are"
             used = f"the {counted(count, 'experience')} of the library {unchanged}" if count else "the library is empty"
             return [f"Only rollouts are collected, and {used} (--learn none)"]
         earlier = [entry.event for entry in self.library.history() if isinstance(entry.event, BeginEvent)]
         start, trials = self._start, self.library.state.trials
-        if not self._on_trial or not self.library.state.texts or any(event.run == start.run for event in earlier):
+        if not self._on_trial or not self.library.state.live or any(event.run == start.run for event in earlier):
             return []
         notes = []
         if trials.model not in ("", start.model):
@@ -270,7 +270,7 @@ class ExperienceExtractor:
             return trial
         likeness = {
             experience.id: round(kinds.likeness_of(step.problem.text, experience), 3)
-            for experience in self.library.state.texts
+            for experience in self.library.state.live
             if experience.id in trial.halves and experience.kind != "instruction"
         }
         return trial.model_copy(update={"likeness": {name: share for name, share in likeness.items() if share < 1}})

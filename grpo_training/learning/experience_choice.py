@@ -55,10 +55,10 @@ class ExperienceDraw:
         return DrawnExperiences(tuple(chosen), state.version, halves)
 
     def _choose(self, problem: Problem, state: LibraryState) -> list[Experience]:
-        if not state.texts:
+        if not state.live:
             return []
-        cases = self._cases.choose(problem, state.texts) if state.trials.cases_may_help() else []
-        return [*instructions_for(problem, state.texts), *self._lessons.choose(problem, state.texts), *cases]
+        cases = self._cases.choose(problem, state.live) if state.trials.cases_may_help() else []
+        return [*instructions_for(problem, state.live), *self._lessons.choose(problem, state.live), *cases]
 
 
 def problem_kinds(settings: LearnerSettings, problems: Sequence[Problem]) -> ProblemKinds | None:

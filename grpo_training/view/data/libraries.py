@@ -57,7 +57,7 @@ class Library:
     def texts(self) -> dict[str, str]:
         """Id -> text of its experiences, also of the retired and forbidden ones; empty if it cannot be read."""
         state = self.state()
-        every = () if state is None else (*state.texts, *state.retired, *state.forbidden)
+        every = () if state is None else (*state.live, *state.retired, *state.forbidden)
         return {experience.id: experience.content for experience in every}
 
     def summary(self) -> dict[str, Any]:
@@ -84,8 +84,8 @@ def _summary_as_of(library: Library, stamp: Stamp) -> dict[str, Any]:
     return {
         "error": "",
         "version": state.version,
-        "experiences": len(state.texts),
-        "pinned": sum(experience.status == "pinned" for experience in state.texts),
+        "experiences": len(state.live),
+        "pinned": sum(experience.status == "pinned" for experience in state.live),
         "forbidden": len(state.forbidden),
         "changed": history[-1].event.at if history else "",
         "gates": [entry.event for entry in reversed(history) if isinstance(entry.event, GateEvent)],

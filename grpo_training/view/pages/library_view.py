@@ -103,4 +103,4 @@ def _is_shown(entry: HistoryEntry) -> bool:
 
 def _changed(entry: HistoryEntry) -> bool:
     """Whether an event changed more than the counts of uses. Most do not: they keep the texts as they were."""
-    return entry.before.texts is not entry.after.texts and entry.before.version != entry.after.version
+    return entry.before.live is not entry.after.live and entry.before.version != entry.after.version

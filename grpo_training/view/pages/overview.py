@@ -58,12 +58,12 @@ def library_table(store: Store, run: Run) -> dict[str, Any] | None:
     views, range_points = effect_views(state)
     effects = [view for view in views if view["state"] != "retired"]
     measured = {view["experience"].id for view in effects}
-    others = [experience for experience in state.texts if experience.id not in measured]
+    others = [experience for experience in state.live if experience.id not in measured]
     return {
         "library": library,
         "version": state.version,
         "gate": state.gate,
-        "count": len(state.texts),
+        "count": len(state.live),
         "effects": effects,
         "others": others,
         "range_points": range_points,

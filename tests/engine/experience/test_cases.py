@@ -143,7 +143,7 @@ def test_problems_that_no_group_was_asked_about_become_cases_at_once(path):
     assert [(one.id, one.source_problem, one.category) for one in state.of_kind("case")][1:] == [
         ("G1-002", "p2", "some_label")
     ]
-    assert ids(SimilarCases(4).choose(unasked, state.texts)) == ["G1-001"]
+    assert ids(SimilarCases(4).choose(unasked, state.live)) == ["G1-001"]
     written = path.read_bytes(), library.log_path.read_bytes()
     library.add_cases([*made, hidden])  # again
     assert (path.read_bytes(), library.log_path.read_bytes()) == written
@@ -151,10 +151,10 @@ def test_problems_that_no_group_was_asked_about_become_cases_at_once(path):
     assert [origin(entry) for entry in library.history()][-1] == "other problems"
     assert change_of(library.history()[-1], "G1-002") == ("import", "How many 2? 3")
     commit(library, step_of("r", 1, NEW, 0, (), 3, 1), [add("Think first.")])
-    assert [one.id for one in library.state.texts] == ["G1-001", "G1-002", "G1-003"]
+    assert [one.id for one in library.state.live] == ["G1-001", "G1-002", "G1-003"]
     mark(library, "forbid", "G1-002")
     library.add_cases(made)
-    assert [one.id for one in library.state.texts] == ["G1-001", "G1-003"]
+    assert [one.id for one in library.state.live] == ["G1-001", "G1-003"]
     many = [Problem(id=f"q{n}", text=f"Which {n}?", answer="3") for n in range(2 * MAX_CASES)]
     library.add_cases([(one, add(f"{one.text} 3", kind="case")) for one in many])
     assert len(library.state.of_kind("case")) == MAX_CASES
@@ -264,7 +264,7 @@ def test_what_all_of_a_kind_are_worth_is_where_the_belief_in_a_single_one_begins
     assert [round(together[kind].mean, 6) for kind in ("lesson", "case")] == [-0.1, 0.1]
     assert state.trials.belief(lessons[60]).effect < 0 < state.trials.belief(solved[60]).effect
     assert {one.kind for one in state.tested} == {"case"}  # the instruction was measured by itself, at -10 points
-    assert {one.kind for one in LibraryState(state.texts, {}, 901).tested} == {"lesson", "case", "instruction"}
+    assert {one.kind for one in LibraryState(state.live, {}, 901).tested} == {"lesson", "case", "instruction"}
 
 
 @pytest.mark.parametrize(
@@ -289,7 +289,7 @@ def test_beside_cases_that_are_known_to_help_a_lesson_has_to_help_more_probably_
     solved = Experience(id="case", content="Q?", kind="case")
     state = LibraryState((*texts, pinned, solved), {}, 9, trials=trials, choice=ChoiceRecord(cases=cases))
     assert ids(state.tested) == used
-    without_cases = replace(state, texts=state.texts[:-1])
+    without_cases = replace(state, live=state.live[:-1])
     assert ids(without_cases.tested) == ["sure", "likely", "perhaps", "pinned"]
     beliefs = [trials.belief(one) for one in texts]
     assert [one.helps for one in beliefs] == [True, True, True, False]

@@ -141,7 +141,7 @@ def test_no_id_is_given_twice_whatever_a_file_says(library, path, written, ids):
     mark(library, "remove", "G1-003")
     mark(library, "forbid", "G1-004")
     path.write_text(json.dumps(written))
-    assert [one.id for one in ExperienceLibrary(path, read_only=True).state.texts] == ids
+    assert [one.id for one in ExperienceLibrary(path, read_only=True).state.live] == ids
     again = ExperienceLibrary(path)
     assert [one["id"] for one in entries(path)] == ids
     new = commit(again, outcome(4), [add(CONTENTS[4])]).applied[0].id
@@ -390,7 +390,7 @@ def test_a_forbidden_experience_leaves_the_library_and_the_analyst_cannot_add_it
         assert [refusal.reason for refusal in result.refused] == ["forbidden"]
         assert [known.id for known in one.state.forbidden] == ["G1-002"]
     library = by_hand(library, new=[CONTENTS[1]])  # only a person can add it again
-    assert [one.id for one in library.state.texts] == ["G1-001", "G1-003", "G1-004"]
+    assert [one.id for one in library.state.live] == ["G1-001", "G1-003", "G1-004"]
 
 
 @pytest.mark.parametrize("op", ["pin", "unpin", "remove", "forbid"])

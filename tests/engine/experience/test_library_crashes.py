@@ -77,7 +77,7 @@ def _commit_forever(path, run, pipe, first):
     library = ExperienceLibrary(path)
     for number in range(first, first + 10**6):
         if library.state.experiences[20:]:
-            library.edit(Operation(op="remove", id=library.state.texts[0].id))
+            library.edit(Operation(op="remove", id=library.state.live[0].id))
         result = commit(library, outcome(number, run=run), [add(f"Rule w{number}a w{number}b of {run}.")])
         os.write(pipe, f"{number} {result.applied[-1].id}\n".encode())
 

@@ -98,7 +98,7 @@ def test_the_version_and_the_file_are_those_of_the_experiences(two):
     """In a history with branches: two states that grew from the same one."""
 
     def version(state):
-        fields = [[one.id, one.content, one.category, one.status] for one in state.texts]
+        fields = [[one.id, one.content, one.category, one.status] for one in state.live]
         return hashlib.sha256(json.dumps(fields).encode()).hexdigest()[:12]
 
     renderer, state = LibraryRenderer(), two
@@ -110,7 +110,7 @@ def test_the_version_and_the_file_are_those_of_the_experiences(two):
         for one in (branch, state, two):
             assert one.version == version(one)
             assert renderer.render(one) == LibraryRenderer().render(one) == rendered(one)
-    assert [one.id for one in state.texts][:2] == ["G1-002", "G1-003"]
+    assert [one.id for one in state.live][:2] == ["G1-002", "G1-003"]
 
 
 def test_a_file_replaces_texts_and_keeps_counts_and_used_ids(two):
@@ -173,7 +173,7 @@ def test_events_round_trip_through_their_lines(two):
 
 def test_diff_reports_added_deleted_and_modified(two):
     new = [
-        two.texts[0].model_copy(update={"content": "Try parity."}),
+        two.live[0].model_copy(update={"content": "Try parity."}),
         Experience(id="G1-003", content="Draw it."),
     ]
     later = reduce(two, ImportEvent(at="t", experiences=new))

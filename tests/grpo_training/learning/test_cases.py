@@ -110,7 +110,7 @@ def test_only_problems_with_a_wrong_answer_become_cases_and_each_once(tmp_path):
         group["problem_id"] for group in world.groups() if not all(r["is_correct"] for r in group["rollouts"])
     }
     cases, state = cases_of(world), world.state()
-    made = [one.source_problem for one in (*state.texts, *state.retired) if one.kind == "case"]
+    made = [one.source_problem for one in (*state.live, *state.retired) if one.kind == "case"]
     assert sorted(made) == sorted(with_wrong)
     assert cases.keys() <= with_wrong == {"p1", "p2", "p4", "p5"}
     assert world.analyst_bodies == []  # --k 0

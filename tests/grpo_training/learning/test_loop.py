@@ -48,7 +48,7 @@ class OneExperiencePerStep:
 
     def record(self, step, group, proposal):
         self.ids.append(f"G1-{step.number}")
-        state = dataclasses.replace(EMPTY, texts=tuple(Experience(id=name, content="c") for name in self.ids))
+        state = dataclasses.replace(EMPTY, live=tuple(Experience(id=name, content="c") for name in self.ids))
         return StepResult(step.problem.id, step.epoch, state, (), ())
 
 
@@ -112,7 +112,7 @@ async def test_learning_ends_at_the_first_step_whose_prompts_have_enough_whateve
     learner = SlowLearner(seed)
     learner.may_end = True
     loop = loop_of(learner, window)
-    loop.analysis.has_learned_enough = lambda step, state: len(state.texts) >= 5
+    loop.analysis.has_learned_enough = lambda step, state: len(state.live) >= 5
     with loop.progress:
         await loop.run(STEPS)
     begun = 5 + window - 1  # the prompts of step k have the experiences of the steps up to k - window
@@ -126,7 +126,7 @@ async def test_a_step_that_was_asked_early_is_asked_again_by_a_resumed_run_altho
     learner.may_end = True
     loop = loop_of(learner, 4)
     loop.manifest.asked_early[8] = 3  # an earlier start has asked it with the library after three steps
-    loop.analysis.has_learned_enough = lambda step, state: len(state.texts) >= 5
+    loop.analysis.has_learned_enough = lambda step, state: len(state.live) >= 5
     await loop.run(STEPS)
     assert sorted(learner.kept) == list(range(9))
     assert learner.shown[8] == ["G1-0", "G1-1", "G1-2"]

@@ -91,7 +91,7 @@ def test_a_file_edited_by_hand_is_read_as_it_is(tmp_path, library, opened):
     assert any("was edited: 1 modified" in notice for notice in one.open().notices)
     learn(library, 1)  # imports the edit first
     again = one.open()
-    assert [text.content for text in again.state.texts][:1] == ["Another text."]
+    assert [text.content for text in again.state.live][:1] == ["Another text."]
     assert again.notices == []
 
 

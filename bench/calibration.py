@@ -81,34 +81,34 @@ def intervals(
     for seed in range(worlds):
         rng = random.Random(seed)
         effects = {f"e{n}": effect(rng) for n in range(_EXPERIENCES)}
-        trials, seen = Trials(), Counter[str]()
-        found: dict[int, dict[str, float]] = {count: {} for count in after}
+        trials, counts = Trials(), Counter[str]()
+        means_by_count: dict[int, dict[str, float]] = {count: {} for count in after}
         number = 0
-        while min((seen[one] for one in effects), default=0) < max(after):
+        while min((counts[name] for name in effects), default=0) < max(after):
             chosen = rng.sample(list(effects), _IN_GROUP)
-            halves = {one: half_of(seed, "generator_1", 0, str(number), one) for one in chosen}
+            halves = {name: half_of(seed, "generator_1", 0, str(number), name) for name in chosen}
             number += 1
             level, sides = rng.gauss(0.4, 0.2), [half_of_rollout(index) for index in range(_ROLLOUTS)]
             scores = []
             for side in sides:
-                chance = level + sum(effects[one] for one in chosen if halves[one] == side)
+                chance = level + sum(effects[name] for name in chosen if halves[name] == side)
                 is_right = rng.random() < min(0.98, max(0.02, chance))
                 scores.append(float(is_right) if is_bounded else chance + rng.gauss(0, 0.45))
             value = difference(sides, scores)
             assert value is not None
             trials = trials.with_group(value, halves, {})
-            for one in chosen:
-                seen[one] += 1
-                interval = trials.interval(one)
-                if seen[one] in held and interval is not None:
+            for name in chosen:
+                counts[name] += 1
+                interval = trials.interval(name)
+                if counts[name] in held and interval is not None:
                     mean, low, high = interval
-                    held[seen[one]].append(low <= effects[one] <= high)
-                    found[seen[one]][one] = mean
-        for count, means in found.items():
-            good = [mean for one, mean in means.items() if effects[one] > 0]
-            bad = [mean for one, mean in means.items() if effects[one] <= 0]
-            ranked[count] += [float(one > other) for one in good for other in bad]
-    return {count: fmean(ones) for count, ones in held.items()}, {count: fmean(ones) for count, ones in ranked.items()}
+                    held[counts[name]].append(low <= effects[name] <= high)
+                    means_by_count[counts[name]][name] = mean
+        for count, means in means_by_count.items():
+            good = [mean for name, mean in means.items() if effects[name] > 0]
+            bad = [mean for name, mean in means.items() if effects[name] <= 0]
+            ranked[count] += [float(helpful > other) for helpful in good for other in bad]
+    return {count: fmean(hits) for count, hits in held.items()}, {count: fmean(wins) for count, wins in ranked.items()}
 
 
 def of_prior(rng: random.Random) -> float:

@@ -111,8 +111,8 @@ def measure_imitation(case: Case) -> bool:
         teacher = samples(case, seed=1)
         tokens: dict[str, int] = {}
         steps = {
-            "off": our_step(model, rows, count_tokens=lambda seen: tokens.update(off=seen)),
-            "on": our_step(model, rows, teacher=teacher, count_tokens=lambda seen: tokens.update(on=seen)),
+            "off": our_step(model, rows, count_tokens=lambda count: tokens.update(off=count)),
+            "on": our_step(model, rows, teacher=teacher, count_tokens=lambda count: tokens.update(on=count)),
         }
         seconds = interleaved_times(steps)
     ratio = statistics.median(seconds["on"]) / statistics.median(seconds["off"])
@@ -190,7 +190,7 @@ def trl_step(
     """TRL's training step on the same rows, as the tensors that its own sampling would return."""
     torch.set_num_threads(1)
     on_gpu = torch.cuda.is_available()
-    batch = {name: one.to("cuda" if on_gpu else "cpu") for name, one in trl_batch(rows, case).items()}
+    batch = {name: tensor.to("cuda" if on_gpu else "cpu") for name, tensor in trl_batch(rows, case).items()}
 
     class StoredBatchTrainer(GRPOTrainer):  # type: ignore[misc] # the package is not typed
         def _prepare_inputs(self, generation_batch: Any) -> dict[str, Any]:
@@ -277,11 +277,11 @@ def trl_batch(rows: list[Sample], case: Case) -> dict[str, Any]:
     """The rows as the padded tensors that ``GRPOTrainer`` computes the loss from."""
     ids = torch.zeros(len(rows), case.completion, dtype=torch.long)
     mask, old = torch.zeros_like(ids), torch.zeros(len(rows), case.completion)
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         length = len(row.completion_ids)
-        ids[place, :length] = torch.tensor(row.completion_ids)
-        old[place, :length] = torch.tensor(row.old_logps)
-        mask[place, :length] = 1
+        ids[index, :length] = torch.tensor(row.completion_ids)
+        old[index, :length] = torch.tensor(row.old_logps)
+        mask[index, :length] = 1
     prompts = torch.tensor([row.prompt_ids for row in rows])
     return {
         "prompt_ids": prompts,

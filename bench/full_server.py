@@ -78,7 +78,7 @@ class SimulatedServer:
     """Replies to problems and to the analyst."""
 
     def __init__(self, problems: int) -> None:
-        self._known = {one.problem.text: one for one in drawn(problems)}
+        self._known = {instance.problem.text: instance for instance in drawn(problems)}
         self._free = asyncio.Semaphore(SEQUENCES)
         self._now = self._most = 0
         self._bodies: list[Body] = []
@@ -118,9 +118,9 @@ class SimulatedServer:
         return f"Lesson: {family.lessons[0]}"
 
     def _reply(self, problem: str, index: int) -> str:
-        one = self._known[problem]
-        way = one.family.right if index % 2 else one.family.mistaken
-        return json.dumps({**one.family.scaffold(way, one.draw).model_dump(), "final_answer": ""})
+        instance = self._known[problem]
+        way = instance.family.right if index % 2 else instance.family.mistaken
+        return json.dumps({**instance.family.scaffold(way, instance.draw).model_dump(), "final_answer": ""})
 
 
 async def serve(problems: int) -> None:
@@ -269,16 +269,16 @@ def compare(url: str, problems: list[str], samples: int, in_flight: int) -> None
     for name, flags in (("learning off", LEARNING_OFF), ("learning on", ())):
         got(f"{url}/seen")
         took = generator(url, len(problems), samples, in_flight, *flags)
-        seen = got(f"{url}/seen")
-        chains = chains_of(seen["bodies"])
+        traffic = got(f"{url}/seen")
+        chains = chains_of(traffic["bodies"])
         alone = bare(url, chains.values(), in_flight)
         counts = [(text, [[body.get("n", 1) for body in stage] for stage in chain]) for text, chain in chains.items()]
         least = critical_path(counts, in_flight, WINDOW_PER_SLOT * in_flight)
-        analyses = sum(map(for_analyst, seen["bodies"]))
+        analyses = sum(map(for_analyst, traffic["bodies"]))
         print(
-            f"  {name}: {len(seen['bodies']) - analyses} requests for {len(chains)} problems, {analyses} to the "
+            f"  {name}: {len(traffic['bodies']) - analyses} requests for {len(chains)} problems, {analyses} to the "
             f"analyst; generator 1 {took:.1f} s, bare client {alone:.1f} s ({least:.1f} s), ratio {alone / took:.2f} "
-            f"(critical path {alone / least:.2f}), at most {seen['most']} requests for problems in flight",
+            f"(critical path {alone / least:.2f}), at most {traffic['most']} requests for problems in flight",
             flush=True,
         )
 
@@ -296,7 +296,7 @@ def main() -> int:
         return 0
     for package in (engine, grpo_training, prompts):
         compileall.compile_dir(package.__path__[0], quiet=1)
-    problems = [one.problem.text for one in drawn(arguments.problems)]
+    problems = [instance.problem.text for instance in drawn(arguments.problems)]
     with running_server(arguments.problems) as url:
         for in_flight in arguments.in_flight:
             compare(url, problems, arguments.samples, in_flight)

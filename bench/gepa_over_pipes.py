@@ -39,8 +39,8 @@ class Adapter(GEPAAdapter):  # type: ignore[misc] # the package is not typed
     ) -> dict[str, list[dict[str, Any]]]:
         """The problems of the batch and their scores."""
         rows = [
-            {"problem": one, "score": score}
-            for one, score in zip(eval_batch.trajectories, eval_batch.scores, strict=True)
+            {"problem": problem, "score": score}
+            for problem, score in zip(eval_batch.trajectories, eval_batch.scores, strict=True)
         ]
         return dict.fromkeys(components_to_update, rows)
 

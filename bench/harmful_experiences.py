@@ -47,7 +47,7 @@ def write_library(path: Path) -> dict[str, str]:
     """The planted library; id -> ``helpful`` or ``harmful``."""
     families = FAMILIES
     # The problems that they come from are not those that are asked.
-    sources = {one.id.rpartition("-")[0].partition("-")[2]: one for one in load_problems("quickstart")[200:]}
+    sources = {origin.id.rpartition("-")[0].partition("-")[2]: origin for origin in load_problems("quickstart")[200:]}
     chosen = list(dict.fromkeys([*WRONG, *families]))[:HELPFUL]
     planted = [("helpful", name, families[name].lessons[0]) for name in chosen]
     planted += [("harmful", name, text) for name, text in WRONG.items()]
@@ -85,28 +85,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--alone", action="store_true", help="measure each wrong text alone first")
-    given = parser.parse_args(argv)
-    if given.alone:
-        measure_alone(given.output)
-    path = given.output / "experiences/generator_1_experiences.json"
+    flags = parser.parse_args(argv)
+    if flags.alone:
+        measure_alone(flags.output)
+    path = flags.output / "experiences/generator_1_experiences.json"
     kinds = write_library(path)
-    words = ["--dataset", "quickstart", "--max-problems", given.problems, "--rollouts", 4, "--epochs", given.epochs]
+    words = ["--dataset", "quickstart", "--max-problems", flags.problems, "--rollouts", 4, "--epochs", flags.epochs]
     words += ["--endpoint", "local", "--prompts", "pocket", "--temperature", 1, "--max-tokens", 256, "--tau", 9]
-    words += ["--seed", given.seed]
-    words += ["--cache-dir", given.output / "cache", "--experiences-dir", path.parent]
+    words += ["--seed", flags.seed]
+    words += ["--cache-dir", flags.output / "cache", "--experiences-dir", path.parent]
     if generator1.main([str(word) for word in words]):
         return 1
     state = ExperienceLibrary(path, read_only=True).state
-    retired = {one.id for one in state.retired}
+    retired = {entry.id for entry in state.retired}
     rows = []
-    for one in (*state.live, *state.retired):
-        interval, belief = state.trials.interval(one.id), state.trials.belief(one)
-        rows.append((interval[0] if interval else 0.0, one, belief))
-    for mean, one, belief in sorted(rows, key=lambda row: -row[0]):
+    for entry in (*state.live, *state.retired):
+        interval, belief = state.trials.interval(entry.id), state.trials.belief(entry)
+        rows.append((interval[0] if interval else 0.0, entry, belief))
+    for mean, entry, belief in sorted(rows, key=lambda row: -row[0]):
         print(
-            f"{kinds[one.id]:8} {one.id} {'retired' if one.id in retired else '':8}{100 * mean:+5.0f} points in "
-            f"{state.trials.by_id[one.id].differences if one.id in state.trials.by_id else 0:3} groups, "
-            f"helps with {belief.p_helps:.2f}: {one.content}"
+            f"{kinds[entry.id]:8} {entry.id} {'retired' if entry.id in retired else '':8}{100 * mean:+5.0f} points in "
+            f"{state.trials.by_id[entry.id].differences if entry.id in state.trials.by_id else 0:3} groups, "
+            f"helps with {belief.p_helps:.2f}: {entry.content}"
         )
     for kind in ("harmful", "helpful"):
         ids = {name for name, of in kinds.items() if of == kind}

@@ -61,9 +61,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     for kind in arguments.kinds:
         for name, effect in _EFFECTS.items():
             runs = [verdict(kind, effect, seed, arguments.problems) for seed in range(arguments.seeds)]
-            counts = Counter(found for found, _, _ in runs)
-            shown = ", ".join(f"{what} {count}" for what, count in counts.most_common())
-            gain, seconds = fmean(one for _, one, _ in runs), fmean(one for _, _, one in runs)
+            counts = Counter(outcome for outcome, _, _ in runs)
+            shown = ", ".join(f"{outcome} {count}" for outcome, count in counts.most_common())
+            gain, seconds = fmean(difference for _, difference, _ in runs), fmean(duration for _, _, duration in runs)
             print(f"{kind:7} {name:13} {shown}; mean difference {gain:+.1%}, {seconds:.0f} s a run", flush=True)
     return 0
 

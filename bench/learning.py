@@ -60,12 +60,12 @@ def learn(
     return library
 
 
-def run(policy: str, world: World, rollouts: int, given: argparse.Namespace) -> dict[str, Any]:
+def run(policy: str, world: World, rollouts: int, flags: argparse.Namespace) -> dict[str, Any]:
     """One run: the accuracy on new problems, and what is kept."""
-    problems = given.problems
+    problems = flags.problems
     started = time.monotonic()
     if policy in COMMANDS:
-        state = learn(world, COMMANDS[policy], problems, rollouts, given.group, over_http=given.http).state
+        state = learn(world, COMMANDS[policy], problems, rollouts, flags.group, over_http=flags.http).state
         lessons = LearnedExperiences(state)
         kept = _codes_of(state.helpful)
 
@@ -75,7 +75,7 @@ def run(policy: str, world: World, rollouts: int, given: argparse.Namespace) -> 
 
     else:
         if policy == "gepa":
-            kept = learning_peers.gepa(world, problems, rollouts, given.gepa_python)
+            kept = learning_peers.gepa(world, problems, rollouts, flags.gepa_python)
         else:
             rule = {"ace": learning_peers.ace, "training-free grpo": learning_peers.training_free_grpo}[policy]
             kept = rule(world, problems, rollouts)
@@ -99,7 +99,7 @@ def run(policy: str, world: World, rollouts: int, given: argparse.Namespace) -> 
 
 def _codes_of(experiences: Sequence[Experience]) -> list[str]:
     """The planted experiences among those of a library; cases have no effect in a world."""
-    return [code for one in experiences if one.kind == "lesson" for code in CODE.findall(one.content)]
+    return [code for entry in experiences if entry.kind == "lesson" for code in CODE.findall(entry.content)]
 
 
 def matching(world: World, problems: int) -> tuple[float, float]:
@@ -113,8 +113,8 @@ def matching(world: World, problems: int) -> tuple[float, float]:
     for number in range(10**6, 10**6 + 100):
         scores = [sum(cosines) for cosines in matcher.cosines(world.text(number))]
         is_own = [n % world.families == number % world.families for n in range(problems)]
-        right += [score for score, own in zip(scores, is_own, strict=True) if own]
-        wrong += [score for score, own in zip(scores, is_own, strict=True) if not own]
+        right += [score for score, fits in zip(scores, is_own, strict=True) if fits]
+        wrong += [score for score, fits in zip(scores, is_own, strict=True) if not fits]
         order = sorted(range(problems), key=lambda n: -scores[n])
         among.append(sum(is_own[n] for n in order[:8]) / 8)
     inside = (statistics.pvariance(right) * len(right) + statistics.pvariance(wrong) * len(wrong)) / (
@@ -137,32 +137,32 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--gepa-python", type=Path, help="needed by the policy gepa")
     parser.add_argument("--http", action="store_true", help="ask through a server; else the world answers in process")
     parser.add_argument("--output", type=Path, help="file of the runs, one line each")
-    given = parser.parse_args(argv)
-    if "gepa" in given.policies and given.gepa_python is None:
+    flags = parser.parse_args(argv)
+    if "gepa" in flags.policies and flags.gepa_python is None:
         parser.error("the policy gepa needs --gepa-python")
-    families, seeds = 20 if given.problems >= 100 else 6, range(given.first_seed, given.first_seed + given.seeds)
+    families, seeds = 20 if flags.problems >= 100 else 6, range(flags.first_seed, flags.first_seed + flags.seeds)
     known: dict[str, dict[str, Any]] = {}
-    if given.output and given.output.exists():
-        known = {line["run"]: line for line in map(json.loads, given.output.read_text().splitlines())}
-    gap, among = matching(World(0, families, 0.0, given.family_words), given.problems)
+    if flags.output and flags.output.exists():
+        known = {line["run"]: line for line in map(json.loads, flags.output.read_text().splitlines())}
+    gap, among = matching(World(0, families, 0.0, flags.family_words), flags.problems)
     print(f"experiences of the right family are {gap:.1f} sd more similar; {among:.0%} of the 8 chosen are of it")
-    for q in given.q:
+    for q in flags.q:
         none = [World(seed, families, q).accuracy(lambda number: ())[0] for seed in seeds]
-        print(f"q = {q}, {given.problems} problems in {families} families; none: {_mean(none)}", flush=True)
-        for rollouts in given.rollouts:
-            found: dict[str, list[dict[str, Any]]] = {policy: [] for policy in given.policies}
+        print(f"q = {q}, {flags.problems} problems in {families} families; none: {_mean(none)}", flush=True)
+        for rollouts in flags.rollouts:
+            by_policy: dict[str, list[dict[str, Any]]] = {policy: [] for policy in flags.policies}
             for seed in seeds:
-                for policy in given.policies:
-                    name = f"{policy} q{q} p{given.problems} r{rollouts} g{given.group} w{given.family_words} s{seed}"
+                for policy in flags.policies:
+                    name = f"{policy} q{q} p{flags.problems} r{rollouts} g{flags.group} w{flags.family_words} s{seed}"
                     if name not in known:
-                        world = World(seed, families, q, given.family_words)
-                        line = run(policy, world, rollouts, given)
+                        world = World(seed, families, q, flags.family_words)
+                        line = run(policy, world, rollouts, flags)
                         known[name] = {"run": name, **line}
-                        if given.output:
-                            with given.output.open("a") as file:
+                        if flags.output:
+                            with flags.output.open("a") as file:
                                 file.write(json.dumps(known[name]) + "\n")
-                    found[policy].append(known[name])
-            for policy, lines in found.items():
+                    by_policy[policy].append(known[name])
+            for policy, lines in by_policy.items():
                 _print(policy, rollouts, lines)
     return 0
 

@@ -56,13 +56,13 @@ def training_free_grpo(world: World, problems: int, rollouts: int) -> list[str]:
             right = sum(asked.is_right(number, kept) for _ in range(group))
             if 0 < right < group:
                 new.append(asked.proposal(number, kept))
-        kept = [one for one in kept if rng.random() >= (0.02 if world.planted[one].kind == "helps" else 0.05)]
-        for one in new:
-            insight = world.planted[one].insight
+        kept = [code for code in kept if rng.random() >= (0.02 if world.planted[code].kind == "helps" else 0.05)]
+        for code in new:
+            insight = world.planted[code].insight
             is_known = insight is not None and insight in {world.planted[other].insight for other in kept}
             opinion = (0.9 if insight else 0.75) * (1.0 if len(kept) < 64 else 0.2)
             if not (is_known and rng.random() < 0.9) and rng.random() < opinion:
-                kept.append(one)
+                kept.append(code)
     return kept
 
 
@@ -86,15 +86,15 @@ def ace(world: World, problems: int, rollouts: int) -> list[str]:
         order = order or rng.sample(range(problems), problems)
         number = order.pop()
         is_right = asked.is_right(number, kept)
-        for one in kept:
-            planted = world.planted[one]
+        for code in kept:
+            planted = world.planted[code]
             is_own = planted.own_problem % world.families == number % world.families
             if rng.random() < (0.7 if is_own else 0.03):
                 says_truth = rng.random() < 0.3
                 if says_truth and planted.kind == "nothing":
                     continue
                 helped = planted.kind == "helps" if says_truth else is_right
-                score[one] = score.get(one, 0) + (1 if helped else -1)
+                score[code] = score.get(code, 0) + (1 if helped else -1)
         if not is_right:
             asked.is_right(number, kept)
             if len(kept) < 400:
@@ -103,7 +103,7 @@ def ace(world: World, problems: int, rollouts: int) -> list[str]:
                 is_known = insight is not None and insight in {world.planted[other].insight for other in kept}
                 if not (is_known and rng.random() < 0.5):
                     kept.append(new)
-        kept = [one for one in kept if score.get(one, 0) > -3]
+        kept = [code for code in kept if score.get(code, 0) > -3]
     return best
 
 

@@ -83,8 +83,8 @@ class World:
     def text(self, number: int) -> str:
         """The text of problem ``number``; its family is the number modulo the families."""
         rng, family = random.Random(f"{self.seed}:{number}"), number % self.families
-        own = [f"f{family}w{word}" for word in rng.sample(range(_FAMILY_WORDS), self.family_words or 0)]
-        words = own + [f"c{word}" for word in rng.sample(range(_COMMON_WORDS), _COMMON_IN_A_TEXT)]
+        of_family = [f"f{family}w{word}" for word in rng.sample(range(_FAMILY_WORDS), self.family_words or 0)]
+        words = of_family + [f"c{word}" for word in rng.sample(range(_COMMON_WORDS), _COMMON_IN_A_TEXT)]
         rng.shuffle(words)
         return f"In case {number}: {' '.join(words)}. How many?"
 
@@ -95,10 +95,10 @@ class World:
         chance = self.base[family] + level - 0.002 * len(codes)
         insights: dict[int, float] = {}
         for code in codes:
-            one = self.planted[code]
-            chance += one.effects[family] + (one.own_bonus if one.own_problem == number else 0.0)
-            if one.insight is not None and one.insight[0] == family:
-                insights[one.insight[1]] = self.gains[family][one.insight[1]]
+            planted = self.planted[code]
+            chance += planted.effects[family] + (planted.own_bonus if planted.own_problem == number else 0.0)
+            if planted.insight is not None and planted.insight[0] == family:
+                insights[planted.insight[1]] = self.gains[family][planted.insight[1]]
         return min(0.98, max(0.02, chance + sum(insights.values())))
 
     def propose(self, number: int, shown: Sequence[str], key: object) -> str:
@@ -112,24 +112,24 @@ class World:
         self.calls += 1
         code = "x" + hashlib.sha256(f"{self.seed}:{number}:{key}".encode()).hexdigest()[:7]
         rng, family = random.Random(code), number % self.families
-        one = Planted([0.0] * self.families, number)
+        planted = Planted([0.0] * self.families, number)
         if rng.random() < self.q:
             known = {self.planted[other].insight for other in shown}
             missing = [n for n in range(2) if (family, n) not in known]
-            one.insight = family, rng.choice(missing if missing and rng.random() < 0.7 else [0, 1])
-            one.kind = "helps"
+            planted.insight = family, rng.choice(missing if missing and rng.random() < 0.7 else [0, 1])
+            planted.kind = "helps"
         elif rng.random() < 0.3:
-            harm, one.kind = -rng.uniform(0.05, 0.15), "harms"
+            harm, planted.kind = -rng.uniform(0.05, 0.15), "harms"
             if rng.random() < 0.2:
-                one.effects = [harm] * self.families
+                planted.effects = [harm] * self.families
             else:
-                one.effects[family] = harm
+                planted.effects[family] = harm
         elif rng.random() < 0.5:
-            one.own_bonus = 0.3
+            planted.own_bonus = 0.3
         for other in range(self.families):
             if other != family and rng.random() < 0.02:
-                one.effects[other] -= rng.uniform(0.03, 0.08)
-        self.planted[code] = one
+                planted.effects[other] -= rng.uniform(0.03, 0.08)
+        self.planted[code] = planted
         return f"When {' '.join(f'{code[1:]}{n}' for n in range(4))} occurs, do {code}."
 
     def codes(self, text: str) -> list[str]:
@@ -155,16 +155,16 @@ class World:
             number = int(_ID.findall(text)[-1])
             keys = [(text, body.get("seed"), index) for index in range(body.get("n") or 1)]
             answers = [7 if self.is_right(number, codes, key) else 8 for key in keys]
-            contents = [json.dumps({"target_variable": "n", "final_answer": str(one)}) for one in answers]
-        self.tokens += sum(len(one.split()) for one in (text, *contents))
+            contents = [json.dumps({"target_variable": "n", "final_answer": str(answer)}) for answer in answers]
+        self.tokens += sum(len(message.split()) for message in (text, *contents))
         return contents
 
     def _reflected(self, text: str, codes: Sequence[str]) -> str:
         """New instructions: the known experiences, and one for the first wrong answer and 70 % of the others."""
         rng = random.Random(text)
-        known = [one for one in text.splitlines() if CODE.search(one)]
+        known = [line for line in text.splitlines() if CODE.search(line)]
         wrong = list(dict.fromkeys(map(int, _WRONG.findall(text))))
-        chosen = [number for place, number in enumerate(wrong) if place == 0 or rng.random() < 0.7]
+        chosen = [number for index, number in enumerate(wrong) if index == 0 or rng.random() < 0.7]
         new = [self.propose(number, codes, text) for number in chosen]
         return "\n".join(["```", *dict.fromkeys(known), *new, "```"])
 
@@ -174,9 +174,9 @@ class World:
         Args:
             codes_of: the experiences for the number of a problem.
         """
-        found = [(number, codes_of(number)) for number in range(FIRST_NEW, FIRST_NEW + _NEW)]
-        right = statistics.fmean(self.chance(number, codes) for number, codes in found)
-        return 100 * right, statistics.fmean(len(codes) for _, codes in found)
+        chosen = [(number, codes_of(number)) for number in range(FIRST_NEW, FIRST_NEW + _NEW)]
+        right = statistics.fmean(self.chance(number, codes) for number, codes in chosen)
+        return 100 * right, statistics.fmean(len(codes) for _, codes in chosen)
 
 
 def chat_reply(world: World, body: dict[str, Any]) -> dict[str, Any]:
@@ -187,7 +187,7 @@ def chat_reply(world: World, body: dict[str, Any]) -> dict[str, Any]:
         {"index": index, "finish_reason": "stop", "message": {"role": "assistant", "content": content}}
         for index, content in enumerate(contents)
     ]
-    written = sum(len(one.split()) for one in contents)
+    written = sum(len(content.split()) for content in contents)
     usage = {"prompt_tokens": world.tokens - before - written, "completion_tokens": written}
     return {"choices": choices, "usage": usage, "model": body["model"]}
 

@@ -58,7 +58,7 @@ def by_encoder(folder: Path, texts: Sequence[str]) -> Ranking:
     known = dict(zip(unique, model.encode(unique, normalize_embeddings=True).tolist(), strict=True))
 
     def ranking(sources: Sequence[str], text: str) -> list[float]:
-        return [sum(a * b for a, b in zip(known[one], known[text], strict=True)) for one in sources]
+        return [sum(a * b for a, b in zip(known[source], known[text], strict=True)) for source in sources]
 
     return ranking
 
@@ -68,12 +68,12 @@ def quickstart(families: int, seed: int) -> tuple[list[tuple[str, str]], list[tu
     rng = random.Random(seed)
 
     def named(split: str) -> list[tuple[str, str]]:
-        return [(one.text, one.id.rpartition("-")[0].partition("-")[2]) for one in load_problems(split)]
+        return [(problem.text, problem.id.rpartition("-")[0].partition("-")[2]) for problem in load_problems(split)]
 
     train = named("quickstart")
     chosen = rng.sample(sorted({family for _, family in train}), families)
-    library = [rng.choice([one for one in train if one[1] == family]) for family in chosen]
-    return library, [one for one in named("quickstart:test") if one[1] in chosen]
+    library = [rng.choice([pair for pair in train if pair[1] == family]) for family in chosen]
+    return library, [pair for pair in named("quickstart:test") if pair[1] in chosen]
 
 
 def mbpp(path: Path, seed: int) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
@@ -81,11 +81,11 @@ def mbpp(path: Path, seed: int) -> tuple[list[tuple[str, str]], list[tuple[str, 
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     named = [(row["text"], name) for row in rows for name in sorted(_functions(row["code"]))[:1]]
     counts = {name: sum(other == name for _, other in named) for _, name in named}
-    kept = [one for one in named if counts[one[1]] >= 2]
+    kept = [pair for pair in named if counts[pair[1]] >= 2]
     random.Random(seed).shuffle(kept)
     library = kept[: len(kept) // 2]
     present = {name for _, name in library}
-    return library, [one for one in kept[len(kept) // 2 :] if one[1] in present]
+    return library, [pair for pair in kept[len(kept) // 2 :] if pair[1] in present]
 
 
 def _functions(code: str) -> set[str]:
@@ -100,14 +100,14 @@ def _functions(code: str) -> set[str]:
             names.update({alias.asname or alias.name: alias.name for alias in node.names})
         elif isinstance(node, ast.ImportFrom) and node.module:
             names.update({alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names})
-    found = set()
+    called = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
             name = ast.unparse(node.func)
             first, _, rest = name.partition(".")
             if first in names:
-                found.add(names[first] + (f".{rest}" if rest else ""))
-    return {name for name in found if not name.startswith(("math", "sys"))}
+                called.add(names[first] + (f".{rest}" if rest else ""))
+    return {name for name in called if not name.startswith(("math", "sys"))}
 
 
 def shares(
@@ -117,9 +117,9 @@ def shares(
     texts, hits = [text for text, _ in library], [0, 0, 0]
     for text, family in new:
         scores = ranking(texts, text)
-        order = sorted(range(len(texts)), key=lambda place: (-scores[place], place))
-        for place, count in enumerate((1, 4, 8)):
-            hits[place] += any(library[one][1] == family for one in order[:count])
+        order = sorted(range(len(texts)), key=lambda index: (-scores[index], index))
+        for column, count in enumerate((1, 4, 8)):
+            hits[column] += any(library[index][1] == family for index in order[:count])
     by_chance = sum(sum(other == family for _, other in library) / len(library) for _, family in new) / len(new)
     first, among_4, among_8 = (hit / len(new) for hit in hits)
     return first, among_4, among_8, by_chance
@@ -131,19 +131,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--mbpp", type=Path, help="problems with text and code")
     parser.add_argument("--encoder", type=Path, help="folder of a sentence-transformers model")
     parser.add_argument("--seeds", type=int, default=5)
-    given = parser.parse_args(argv)
+    arguments = parser.parse_args(argv)
     sets = {f"quickstart:test, {n} families": partial(quickstart, n) for n in (17, 26)}
-    if given.mbpp:
-        sets["MBPP"] = partial(mbpp, given.mbpp)
+    if arguments.mbpp:
+        sets["MBPP"] = partial(mbpp, arguments.mbpp)
     for name, make in sets.items():
-        drawn = [make(seed) for seed in range(given.seeds)]
+        drawn = [make(seed) for seed in range(arguments.seeds)]
         rankings: dict[str, Ranking] = {"words": by_words}
-        if given.encoder:
-            texts = [text for pair in drawn for part in pair for text, _ in part]
-            rankings["encoder"] = by_encoder(given.encoder, texts)
+        if arguments.encoder:
+            texts = [text for pair in drawn for problems in pair for text, _ in problems]
+            rankings["encoder"] = by_encoder(arguments.encoder, texts)
         for way, ranking in rankings.items():
-            found = [shares(ranking, library, new) for library, new in drawn]
-            first, among_4, among_8, by_chance = (sum(values) / len(found) for values in zip(*found, strict=True))
+            results = [shares(ranking, library, new) for library, new in drawn]
+            first, among_4, among_8, by_chance = (sum(values) / len(results) for values in zip(*results, strict=True))
             asked = sum(len(new) for _, new in drawn) / len(drawn)
             print(
                 f"{name}, by {way}: first {first:.0%} (by chance {by_chance:.0%}), among 4 {among_4:.0%}, among 8 "

@@ -45,12 +45,12 @@ def run(
         words += ["--embedding-model", encoder, "--output-dir", str(folder / "beams")]
         words += ["--cache-dir", str(folder / "cache")]
         assert selector(["beams", *data, *asked, *words]) == 0
-        both = [
+        embeddings = [
             *("--img-emb", str(folder / "beams/image_embeddings.npy")),
             *("--text-emb", str(folder / "beams/embeddings.npy")),
         ]
         beams = ["--beam-data", str(folder / "beams/beams.json")]
-        assert selector(["sft", *beams, *both, "--epochs", str(epochs), "--output-dir", str(folder / "sft")]) == 0
+        assert selector(["sft", *beams, *embeddings, "--epochs", str(epochs), "--output-dir", str(folder / "sft")]) == 0
         sft = str(folder / "sft/sft_final.ckpt")
         stored = ["--cache-dir", str(folder / "cache")]
         words = ["--checkpoint", sft, "--output", str(folder / "rewards.json"), *stored]
@@ -69,8 +69,8 @@ def run(
             "rand",
         ]
         assert selector(["infer", *asked, *words, *stored, "--output", str(folder / "metrics.json")]) == 0
-    found: dict[str, Any] = json.loads((folder / "metrics.json").read_text())
-    return found
+    figures: dict[str, Any] = json.loads((folder / "metrics.json").read_text())
+    return figures
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ def learned(
     path, cost = folder / "libraries/generator_1_experiences.json", folder / "tokens.json"
     if not cost.exists():
         folder.mkdir(parents=True, exist_ok=True)  # of a run that was interrupted: the command goes on
-        rows = [{"id": one.id, "problem": one.text, "answer": one.answer} for one in problems]
+        rows = [{"id": problem.id, "problem": problem.text, "answer": problem.answer} for problem in problems]
         (folder / "problems.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         words = ["--dataset", folder / "problems.jsonl", "--api-config", api, "--rollouts", GROUP, "--epochs", EPOCHS]
         words += ["--learn", way, "--prompts", STYLE, "--temperature", SAMPLING.temperature, "--max-tokens", 256]
@@ -63,7 +63,7 @@ def learned(
                 raise SystemExit(f"the generator failed: {folder}")
         spent = _TOKENS.search(printed.getvalue())
         assert spent is not None
-        cost.write_text(json.dumps(sum(int(one.replace(",", "")) for one in spent.groups())))
+        cost.write_text(json.dumps(sum(int(number.replace(",", "")) for number in spent.groups())))
     state = ExperienceLibrary(path, read_only=True).state
     return LearnedExperiences(state), len(state.helpful), json.loads(cost.read_text())
 
@@ -72,7 +72,7 @@ class _Gepa:
     """Runs GEPA in its environment, and answers its requests."""
 
     def __init__(self, manager: ApiManager, problems: Sequence[Problem]) -> None:
-        self._manager, self._problems = manager, {one.id: one for one in problems}
+        self._manager, self._problems = manager, {problem.id: problem for problem in problems}
         self._draws = itertools.count()
         self._attempts: dict[str, Attempt] = {}  # the last one of each problem
 
@@ -109,7 +109,7 @@ class _Gepa:
         problems = [self._problems[name] for name in request["evaluate"]]
         lessons = experiences_of(request["experiences"])
         verdicts = await asked(client, problems, lessons, samples=1, first=next(self._draws), judged=keep)
-        return [verdicts[one.id][0] for one in problems]
+        return [verdicts[problem.id][0] for problem in problems]
 
     async def _proposed(self, client: LLMClient, request: dict[str, Any]) -> list[str]:
         texts = list(request["experiences"])
@@ -148,7 +148,7 @@ async def asked(
         experiences=lessons,
         judged=judged,
     )
-    return {one.problem_id: [float(bool(right)) for right in one.verdicts] for one in results}
+    return {result.problem_id: [float(bool(right)) for right in result.verdicts] for result in results}
 
 
 async def tested(manager: ApiManager, problems: Sequence[Problem], lessons: Lessons, samples: int) -> Verdicts:
@@ -165,37 +165,37 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--test-problems", type=int, default=100)
     parser.add_argument("--samples", type=int, default=4)
     parser.add_argument("--output", type=Path, required=True, help="folder of the runs; what is there is used again")
-    given = parser.parse_args(argv)
-    pool, test = load_problems("quickstart"), load_problems("quickstart:test")[: given.test_problems]
-    found: dict[str, dict[str, Verdicts]] = {}
+    arguments = parser.parse_args(argv)
+    pool, test = load_problems("quickstart"), load_problems("quickstart:test")[: arguments.test_problems]
+    by_seed: dict[str, dict[str, Verdicts]] = {}
     with local_server(ROOT / "data/models/pocket") as server:
-        given.output.mkdir(parents=True, exist_ok=True)
-        api = given.output / "api.json"
+        arguments.output.mkdir(parents=True, exist_ok=True)
+        api = arguments.output / "api.json"
         api.write_text(json.dumps({"generator_1": server.endpoint(), "analyst": server.endpoint()}))
         manager = ApiManager.load(api)
-        none = asyncio.run(tested(manager, test, (), given.samples))
-        for seed in range(given.seeds):
+        none = asyncio.run(tested(manager, test, (), arguments.samples))
+        for seed in range(arguments.seeds):
             problems = random.Random(seed).sample(pool, PROBLEMS)
             lessons: dict[str, tuple[Lessons, int, int]] = {
-                way: learned(way, problems, seed, given.output / f"{way}_{seed}", api) for way in ("trial", "add")
+                way: learned(way, problems, seed, arguments.output / f"{way}_{seed}", api) for way in ("trial", "add")
             }
-            if given.gepa_python:
-                kept = given.output / f"gepa_{seed}.json"
+            if arguments.gepa_python:
+                kept = arguments.output / f"gepa_{seed}.json"
                 if not kept.exists():
-                    kept.write_text(json.dumps(asyncio.run(_Gepa(manager, problems).run(given.gepa_python, seed))))
+                    kept.write_text(json.dumps(asyncio.run(_Gepa(manager, problems).run(arguments.gepa_python, seed))))
                 texts, tokens = json.loads(kept.read_text())
                 lessons["gepa"] = experiences_of(texts), len(texts), tokens
-            found[str(seed)] = {"none": none}
-            for way, (one, texts, tokens) in lessons.items():
-                verdicts = asyncio.run(tested(manager, test, one, given.samples))
-                found[str(seed)][way] = verdicts
+            by_seed[str(seed)] = {"none": none}
+            for way, (library, texts, tokens) in lessons.items():
+                verdicts = asyncio.run(tested(manager, test, library, arguments.samples))
+                by_seed[str(seed)][way] = verdicts
                 print(
                     f"seed {seed} {way:6} {texts} texts, {tokens:,} tokens, {shown(clustered_mean(verdicts))}",
                     flush=True,
                 )
-    (given.output / "verdicts.json").write_text(json.dumps(found))
-    ways = [way for way in ("trial", "add", "gepa") if way in found["0"]]
-    joined = {way: _joined([one[way] for one in found.values()]) for way in ("none", *ways)}
+    (arguments.output / "verdicts.json").write_text(json.dumps(by_seed))
+    ways = [way for way in ("trial", "add", "gepa") if way in by_seed["0"]]
+    joined = {way: _joined([of_seed[way] for of_seed in by_seed.values()]) for way in ("none", *ways)}
     for way, verdicts in joined.items():
         gain = shown(paired_difference(verdicts, joined["none"]))
         print(f"{way:6} {shown(clustered_mean(verdicts))}, against none {gain}")
@@ -206,13 +206,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def shown(estimate: Estimate) -> str:
     """Percentages."""
-    value, low, high = (100 * (one or 0.0) for one in (estimate.value, estimate.low, estimate.high))
+    value, low, high = (100 * (share or 0.0) for share in (estimate.value, estimate.low, estimate.high))
     return f"{value:.1f} % ({low:.1f} to {high:.1f})"
 
 
 def _joined(runs: Sequence[Verdicts]) -> Verdicts:
     """All seeds' verdicts on a problem as one cluster: the test problems are the same."""
-    return {name: [one for run in runs for one in run[name]] for name in runs[0]}
+    return {name: [verdict for run in runs for verdict in run[name]] for name in runs[0]}
 
 
 if __name__ == "__main__":

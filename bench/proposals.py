@@ -36,10 +36,10 @@ def shares(cache: Path, words: Sequence[str], tau: float) -> tuple[int, int, Cou
         rollouts = f"{_ROLE}_rollouts.jsonl"
         (folder / "cache" / rollouts).write_bytes((cache / rollouts).read_bytes())
         places = ["--cache-dir", str(folder / "cache"), "--experiences-dir", str(folder / "experiences")]
-        with contextlib.redirect_stdout(io.StringIO()) as said:
+        with contextlib.redirect_stdout(io.StringIO()) as output:
             code = experience_extractor.main([*places, "--role", _ROLE, "--tau", str(tau), *words])
         if code:
-            raise SystemExit(said.getvalue())
+            raise SystemExit(output.getvalue())
         library = ExperienceLibrary(library_file(folder / "experiences", _ROLE), read_only=True)
         steps = [entry.event for entry in library.history() if isinstance(entry.event, StepEvent)]
     asked = [step for step in steps if step.std is not None and step.std > tau]
@@ -53,8 +53,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--groups", nargs="+", required=True, metavar="KIND=CACHE")
     parser.add_argument("--tau", type=float, default=0.05)
     arguments, endpoint = parser.parse_known_args(argv)
-    for given in arguments.groups:
-        kind, _, cache = given.partition("=")
+    for pair in arguments.groups:
+        kind, _, cache = pair.partition("=")
         asked, saved, refused = shares(Path(cache), endpoint, arguments.tau)
         why = ", ".join(f"{reason} {count}" for reason, count in refused.most_common())
         print(f"{kind:10} {saved} of {asked} ({saved / max(1, asked):.0%}) saved; refused: {why or 'none'}", flush=True)

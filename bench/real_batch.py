@@ -133,8 +133,8 @@ def trl_batch(training: Training, group: Sequence[Sample]) -> dict[str, Any]:
     batch = training.collate(group)
     reference_BC = training.reference.logps(group, batch)  # noqa: N806 - the name ends in its shape
     ids = torch.full(batch.mask_BC.shape, training.tokenizer.pad_token_id)
-    for place, row in enumerate(group):
-        ids[place, : len(row.completion_ids)] = torch.tensor(row.completion_ids)
+    for index, row in enumerate(group):
+        ids[index, : len(row.completion_ids)] = torch.tensor(row.completion_ids)
     prompts = torch.tensor([row.prompt_ids for row in group])
     mask = batch.mask_BC.long()
     return {

@@ -54,11 +54,11 @@ def cases() -> list[Case]:
         rows = [(row["code"], row["test_list"]) for row in records if not row["test_setup_code"]]
     else:
         print(f"sandbox: MBPP not found at {_MBPP} (set SHARED_DATA); three small programs are used instead")
-    found = []
+    programs = []
     for code, asserts in rows:
         with contextlib.suppress(ValueError, AttributeError):
-            found.append((code, asserts, [_as_call(each) for each in asserts]))
-    return found
+            programs.append((code, asserts, [_as_call(statement) for statement in asserts]))
+    return programs
 
 
 def _as_call(code: str) -> CodeTest:
@@ -169,7 +169,7 @@ def measure(run: Callable[[Case], bool], work: list[Case], threads: int) -> tupl
         started = time.perf_counter()
         results = list(pool.map(timed, work))
         took = time.perf_counter() - started
-    seconds = [each for each, _ in results]
+    seconds = [duration for duration, _ in results]
     return len(work) / took, statistics.quantiles(seconds, n=20)[-1], sum(ok for _, ok in results) / len(results)
 
 
@@ -194,16 +194,16 @@ def _children(pid: int) -> list[str]:
 
 def is_stable(tester: ProgramTester, work: list[Case], executions: int) -> bool:
     """Run many executions in ten parts; whether no resource grows and the last part is about as fast as the first."""
-    part = executions // 10
+    tenth = executions // 10
     rates, before = [], {}
     for number in range(10):
-        chunk = [work[(number * part + index) % len(work)] for index in range(part)]
+        chunk = [work[(number * tenth + index) % len(work)] for index in range(tenth)]
         rate, _, _ = measure(lambda case: tester.run(case[0], case[2]).all_passed, chunk, tester.size)
         rates.append(rate)
         if number == 0:
             before = resources(tester)
     after = resources(tester)
-    print(f"sandbox over {executions} executions, after the first {part} -> at the end:")
+    print(f"sandbox over {executions} executions, after the first {tenth} -> at the end:")
     print("   " + ", ".join(f"{name} {before[name]} -> {after[name]}" for name in before))
     print(f"   executions/s, first part {rates[0]:.0f}, last part {rates[-1]:.0f}")
     return (

@@ -58,7 +58,7 @@ def write_run(folder: Path, rollouts: int) -> None:
         fusions = _rows(recorded / "critic_results.jsonl")
     problems, cache = folder / "problems.jsonl", folder / "cache"
     cache.mkdir()
-    made = [_variant(groups, number) for number in range(VARIANTS)]
+    variants = [_variant(groups, number) for number in range(VARIANTS)]
     fusion = {key: value for key, value in fusions[0].items() if key not in ("inputs_hash", "policy")}
     with (
         problems.open("w", encoding="utf-8") as dataset,
@@ -66,13 +66,13 @@ def write_run(folder: Path, rollouts: int) -> None:
         (cache / "critic_results.jsonl").open("w", encoding="utf-8") as fused,
     ):
         for number in range(rollouts // MEMBERS):
-            group, rest = made[number % VARIANTS]
-            own: dict[str, Any] = {"problem_id": f"p{number}", "problem_text": f"{group['problem_text']} ({number})"}
-            stored.write(json.dumps({**own, "step": number}, ensure_ascii=False)[:-1] + ", " + rest + "\n")
-            row = {"id": own["problem_id"], "problem": own["problem_text"], "answer": group["ground_truth"]}
+            group, rest = variants[number % VARIANTS]
+            fields: dict[str, Any] = {"problem_id": f"p{number}", "problem_text": f"{group['problem_text']} ({number})"}
+            stored.write(json.dumps({**fields, "step": number}, ensure_ascii=False)[:-1] + ", " + rest + "\n")
+            row = {"id": fields["problem_id"], "problem": fields["problem_text"], "answer": group["ground_truth"]}
             dataset.write(json.dumps(row) + "\n")
-            of = {"ground_truth": group["ground_truth"], "generator_id": "generator_1", "step": number}
-            fused.write(json.dumps({**fusion, **own, **of}, ensure_ascii=False) + "\n")
+            group_fields = {"ground_truth": group["ground_truth"], "generator_id": "generator_1", "step": number}
+            fused.write(json.dumps({**fusion, **fields, **group_fields}, ensure_ascii=False) + "\n")
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:
@@ -84,10 +84,10 @@ def _variant(groups: Sequence[dict[str, Any]], number: int) -> tuple[dict[str, A
     rollouts = [rollout for group in groups for rollout in group["rollouts"]]
     chosen = list(itertools.islice(itertools.cycle(rollouts), number, number + MEMBERS))
     group = {**groups[number % len(groups)], "epoch": 0}
-    group["rollouts"] = [{**rollout, "rollout_id": place} for place, rollout in enumerate(chosen, 1)]
-    group["stats"] = group_stats([one["r_total"] for one in chosen], 0.05).model_dump()
-    rest = {key: value for key, value in group.items() if key not in ("problem_id", "problem_text")}
-    return group, json.dumps(rest, ensure_ascii=False)[1:]
+    group["rollouts"] = [{**rollout, "rollout_id": rollout_id} for rollout_id, rollout in enumerate(chosen, 1)]
+    group["stats"] = group_stats([rollout["r_total"] for rollout in chosen], 0.05).model_dump()
+    fields = {key: value for key, value in group.items() if key not in ("problem_id", "problem_text")}
+    return group, json.dumps(fields, ensure_ascii=False)[1:]
 
 
 def command(*arguments: str) -> Figures:

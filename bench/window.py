@@ -46,12 +46,12 @@ def measured(world: World, problems: int, epochs: int, window: int) -> tuple[flo
         lessons = LearnedExperiences(
             ExperienceLibrary(folder / "libraries/generator_1_experiences.json", read_only=True).state
         )
-    used = sum(any(one.experience_ids for one in group.rollouts) for group in groups)
-    right = statistics.fmean(bool(one.is_correct) for group in groups for one in group.rollouts)
+    used = sum(any(rollout.experience_ids for rollout in group.rollouts) for group in groups)
+    right = statistics.fmean(bool(rollout.is_correct) for group in groups for rollout in group.rollouts)
 
     def codes_of(number: int) -> list[str]:
         chosen = lessons.of(Problem(id=str(number), text=world.text(number), answer=""))
-        return [CODE.findall(one.content)[0] for one in chosen]
+        return [CODE.findall(experience.content)[0] for experience in chosen]
 
     return used, right, world.accuracy(codes_of)[0]
 
@@ -65,19 +65,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seeds", type=int, default=6)
     parser.add_argument("--families", type=int, default=3, help="kinds of problems in a world")
     parser.add_argument("--q", type=float, default=0.6, help="share of experiences that help")
-    given = parser.parse_args(argv)
-    for problems in given.problems:
-        groups = problems * given.epochs
-        texts = [f"problem {n} in pass {epoch}" for epoch in range(given.epochs) for n in range(problems)]
-        for window in given.windows:
-            found = [
-                measured(World(seed, given.families, given.q), problems, given.epochs, window)
-                for seed in range(given.seeds)
+    flags = parser.parse_args(argv)
+    for problems in flags.problems:
+        groups = problems * flags.epochs
+        texts = [f"problem {n} in pass {epoch}" for epoch in range(flags.epochs) for n in range(problems)]
+        for window in flags.windows:
+            runs = [
+                measured(World(seed, flags.families, flags.q), problems, flags.epochs, window)
+                for seed in range(flags.seeds)
             ]
-            used, right, new = (statistics.fmean(column) for column in zip(*found, strict=True))
+            used, right, new = (statistics.fmean(column) for column in zip(*runs, strict=True))
             seconds = critical_path([(text, [[GROUP], [1]]) for text in texts], SLOTS, window)
             print(
-                f"{problems} problems, {given.epochs} passes, window {window}: experiences in {used:.0f} of {groups} "
+                f"{problems} problems, {flags.epochs} passes, window {window}: experiences in {used:.0f} of {groups} "
                 f"groups, {right:.1%} right in the run, {new:.1f} % on new problems, {seconds:.0f} s",
                 flush=True,
             )

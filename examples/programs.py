@@ -46,8 +46,8 @@ async def retrieve(row: Mapping[str, Any], client: Any, prompts: Mapping[str, st
     def shared(passage: str) -> int:
         return len(wanted.intersection(re.findall(r"\w+", passage.casefold())))
 
-    found = sorted(map(str, row["passages"]), key=shared, reverse=True)[:_PASSAGES]
-    asked = "\n".join([*found, prompts["answer"], question, "End with a line that has only the answer."])
+    passages = sorted(map(str, row["passages"]), key=shared, reverse=True)[:_PASSAGES]
+    asked = "\n".join([*passages, prompts["answer"], question, "End with a line that has only the answer."])
     return (await _said(client, asked)).strip().splitlines()[-1]
 
 
@@ -71,8 +71,8 @@ async def calculate(row: Mapping[str, Any], client: Any, prompts: Mapping[str, s
 async def compute(row: Mapping[str, Any], client: Any, prompts: Mapping[str, str]) -> str:
     """An expression, then an answer from its value; for models that were not trained to call tools."""
     form = "Do not compute: write the calculation as one line with numbers, + - * / ^ and brackets."
-    said = await _said(client, f"{row['question']}\n{prompts['expression']}\n{form}")
-    expressions = re.findall(r"[0-9+\-*/^(). ]{3,}", re.sub("[$,]", "", said))
+    reply = await _said(client, f"{row['question']}\n{prompts['expression']}\n{form}")
+    expressions = re.findall(r"[0-9+\-*/^(). ]{3,}", re.sub("[$,]", "", reply))
     expression = max(expressions, key=len, default="").strip()
     value = f"A calculator says: {expression} = {_value(expression)}"
     asked = f"{row['question']}\n{prompts['answer']}\n{value}\nEnd with a line that has only the number."

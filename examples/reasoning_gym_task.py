@@ -35,8 +35,8 @@ class ReasoningGymTask(SimpleTask):
             near = difflib.get_close_matches(generator, DATASETS, n=1, cutoff=0.5)
             guess = f"Did you mean reasoning_gym:{near[0]}? " if near else ""
             raise InputError(f"Unknown generator in {name!r}", fix=f"{guess}Generators: {', '.join(sorted(DATASETS))}.")
-        _, _, given = split_dataset_name(name, list(DATASETS[generator][1].__dataclass_fields__))
-        config = {"size": SIZE, "seed": SEED} | {key: json_or_text(text) for key, text in given.items()}
+        _, _, options = split_dataset_name(name, list(DATASETS[generator][1].__dataclass_fields__))
+        config = {"size": SIZE, "seed": SEED} | {key: json_or_text(text) for key, text in options.items()}
         try:
             entries = reasoning_gym.create_dataset(generator, **config)
             self._rows = lambda count: [row(generator, config, entries, index) for index in range(len(entries))[:count]]
@@ -50,10 +50,10 @@ class ReasoningGymTask(SimpleTask):
 
 def row(generator, config, entries, index):
     entry = entries[index]
-    found = {"id": f"reasoning_gym_{generator}_{config['seed']}_{index:04d}", "question": entry["question"]}
-    found |= {"generator": generator, "config": config, "index": index}
-    found["metadata"] = json.loads(json.dumps(entry["metadata"], default=str))
-    return found if entry["answer"] is None else {**found, "answer": entry["answer"]}
+    record = {"id": f"reasoning_gym_{generator}_{config['seed']}_{index:04d}", "question": entry["question"]}
+    record |= {"generator": generator, "config": config, "index": index}
+    record["metadata"] = json.loads(json.dumps(entry["metadata"], default=str))
+    return record if entry["answer"] is None else {**record, "answer": entry["answer"]}
 
 
 def json_or_text(text):

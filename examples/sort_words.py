@@ -16,9 +16,9 @@ def rows(count):
 
 
 def reward(text, row):
-    expected, given = sorted(row["words"].split()), text.split()
-    in_place = sum(one == other for one, other in zip(expected, given, strict=False))
-    return {"exact": float(given == expected), "in_place": in_place / max(len(expected), len(given))}
+    expected, words = sorted(row["words"].split()), text.split()
+    in_place = sum(left == right for left, right in zip(expected, words, strict=False))
+    return {"exact": float(words == expected), "in_place": in_place / max(len(expected), len(words))}
 
 
 TASK = SimpleTask(

@@ -113,9 +113,9 @@ def texts_of_the_source():
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
                 plain.append(node.value)
             elif isinstance(node, ast.JoinedStr):
-                fixed = [part.value if isinstance(part, ast.Constant) else "" for part in node.values]
+                fixed = [piece.value if isinstance(piece, ast.Constant) else "" for piece in node.values]
                 if " " in "".join(fixed) and len(re.findall("[A-Za-z]", "".join(fixed))) >= 7:
-                    patterns.add("".join(re.escape(part) or ".+" for part in fixed))
+                    patterns.add("".join(re.escape(text) or ".+" for text in fixed))
     return plain, [re.compile(pattern) for pattern in patterns]
 
 
@@ -127,7 +127,7 @@ def test_every_message_of_troubleshooting_is_in_the_source():
     assert [
         message
         for message in messages
-        if not any(message in text for text in plain) and not any(one.fullmatch(message) for one in patterns)
+        if not any(message in text for text in plain) and not any(pattern.fullmatch(message) for pattern in patterns)
     ] == []
 
 

@@ -139,16 +139,16 @@ def test_14_uses_are_counted(finished):
 
 
 def test_16_interventions_are_measured_between_0_and_1(finished):
-    parts = [
+    shares = [
         rollout["reward_detail"]["logic"]["interventions"]
         for number in (1, 2, 3)
         for group in groups_of(finished, number)
         for rollout in group["rollouts"]
         if "logic" in rollout["reward_detail"]
     ]
-    measured = [part for part in parts if part is not None]
+    measured = [share for share in shares if share is not None]
     assert measured
-    assert all(0 <= part <= 1 for part in measured)
+    assert all(0 <= share <= 1 for share in measured)
 
 
 def test_17_no_part_of_a_key_is_printed_or_stored(recorded, aime2024, tmp_path, capfd):
@@ -160,13 +160,13 @@ def test_17_no_part_of_a_key_is_printed_or_stored(recorded, aime2024, tmp_path, 
         shown = process.communicate(timeout=60)[0] + "".join(capfd.readouterr())
     written = [file.read_bytes() for file in tmp_path.rglob("*") if file.is_file() and file != world.config]
     for start in range(len(key) - 7):
-        part = key[start : start + 8]
-        assert part not in shown
-        assert not any(part.encode() in content for content in written)
+        piece = key[start : start + 8]
+        assert piece not in shown
+        assert not any(piece.encode() in content for content in written)
 
 
 def test_a_constant_component_raises_the_dead_reward_alarm():
     watch = DeadRewardWatch(window=3)
     alarms = [watch.feed({"r_logic": [0.5, 0.5, 0.5]}) for _ in range(5)]
-    assert [len(found) for found in alarms] == [0, 0, 1, 0, 0]
+    assert [len(raised) for raised in alarms] == [0, 0, 1, 0, 0]
     assert "r_logic was 0.5 in all 9 rollouts" in alarms[2][0].reason

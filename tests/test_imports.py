@@ -29,20 +29,22 @@ def test_what_benches_and_examples_import_is_there():
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in PACKAGES:
                 there = names_of(node.module)
-                missing += [f"{file.name}: {node.module}.{one.name}" for one in node.names if one.name not in there]
+                missing += [
+                    f"{file.name}: {node.module}.{alias.name}" for alias in node.names if alias.name not in there
+                ]
     assert missing == []
 
 
 def names_of(module):
     """The names that a module defines or imports, and of a package its modules."""
-    place = ROOT / module.replace(".", "/")
-    file = place.with_suffix(".py") if place.with_suffix(".py").is_file() else place / "__init__.py"
-    names = {one.stem for one in place.glob("*")} if file.parent == place else set()
+    path = ROOT / module.replace(".", "/")
+    file = path.with_suffix(".py") if path.with_suffix(".py").is_file() else path / "__init__.py"
+    names = {child.stem for child in path.glob("*")} if file.parent == path else set()
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             names.add(node.name)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             names.add(node.id)
         elif isinstance(node, ast.Import | ast.ImportFrom):
-            names |= {one.asname or one.name for one in node.names}
+            names |= {alias.asname or alias.name for alias in node.names}
     return names

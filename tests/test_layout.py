@@ -53,19 +53,19 @@ def test_no_other_module_names_a_task_or_its_datasets():
     tasks = map(registry.task_named, registry._TASKS)  # not those that tests have loaded
     names = {name for task in tasks for name in (task.name, *task.dataset_names)}
     assert names >= {"math", "code", "aime2024", "mbpp"}
-    found = {name: given for name, tree in sources() if (given := names_in(tree, names))}
-    assert found == NAMING
+    named = {name: texts for name, tree in sources() if (texts := names_in(tree, names))}
+    assert named == NAMING
     assert names_in(ast.parse("f('code'); x == 'code'; y = 'mbpp:test'; z['code']; 'a math problem'"), names) == {
         *("code", "mbpp:test"),
     }
 
 
 def test_no_other_module_imports_a_task():
-    found = []
+    imports = []
     for name, tree in sources():
         for node in ast.walk(tree):
             modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             modules += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             of_tasks = [module for module in modules if module.startswith("engine.tasks")]
-            found += [(name, module) for module in of_tasks if ".".join(module.split(".")[:3]) not in SHARED]
-    assert found == []
+            imports += [(name, module) for module in of_tasks if ".".join(module.split(".")[:3]) not in SHARED]
+    assert imports == []

@@ -91,10 +91,10 @@ def test_the_metadata_of_the_wheel(built):
 def test_help_of_an_installed_command_names_short_paths(installed, tmp_path):
     helps = help_of_all([[command] for command in COMMANDS], tmp_path, installed)
     assert len(helps) == len(COMMANDS)
-    for call, found in helps.items():
-        assert found.code == 0, call
-        assert str(tmp_path) not in found.text, call
-        assert str(installed) not in found.text, call
+    for call, shown in helps.items():
+        assert shown.code == 0, call
+        assert str(tmp_path) not in shown.text, call
+        assert str(installed) not in shown.text, call
 
 
 def test_an_installed_command_finds_the_shipped_files_and_writes_below_the_current_folder(installed, tmp_path):
@@ -198,7 +198,7 @@ def test_the_extra_local_has_what_transformers_serve_needs():
         pytest.skip("transformers is not installed")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     listed = [*project["dependencies"], *project["optional-dependencies"]["local"]]
-    needed = {one.name for one in requirements if one.marker and one.marker.evaluate({"extra": "serving"})}
+    needed = {entry.name for entry in requirements if entry.marker and entry.marker.evaluate({"extra": "serving"})}
     assert {"fastapi", "openai", "uvicorn"} <= needed
     assert needed <= {Requirement(line).name for line in listed}
 

@@ -96,8 +96,8 @@ def test_instructions_of_the_user_are_the_prompt(tmp_path, text, expected):
         if task == "code":
             problem = task_named("code").example.problem.model_copy(update={"text": "Where is {{ it }}?"})
         messages = generator_messages(task_named(task), problem, experiences, str(file))
-        found = [(str(message.role), message.content.replace(f"{block}\n", "LESSONS")) for message in messages]
-        assert found == expected
+        rendered = [(str(message.role), message.content.replace(f"{block}\n", "LESSONS")) for message in messages]
+        assert rendered == expected
     before = prompt_hash(task_named("math"), str(file))
     file.write_text(text + " ")
     assert prompt_hash(task_named("math"), str(file)) == before  # templates are read once in a process
@@ -133,10 +133,10 @@ def user_message(name, style="full", task="math", text="scaffold", answer="7"):
         },
         "judge": {"scaffold": text},
     }[name]  # fmt: skip
-    one = task_named(task)
-    problem = one.example.problem if task == "code" else Problem(id="p", text="How many?", answer="12", task=task)
-    values |= one.prompt_values(problem) if name == "critic" else {}
-    return role_template(name, one, style).render(problem=problem.text, **values)[1].content
+    resolved = task_named(task)
+    problem = resolved.example.problem if task == "code" else Problem(id="p", text="How many?", answer="12", task=task)
+    values |= resolved.prompt_values(problem) if name == "critic" else {}
+    return role_template(name, resolved, style).render(problem=problem.text, **values)[1].content
 
 
 ROLES = [
@@ -178,9 +178,9 @@ def test_in_compact_prompts_each_text_of_a_model_is_one_line(name, style, task):
 
 
 def test_equal_prompts_have_equal_marks_and_others_have_not():
-    one, same, other = (user_message("judge", text=text) for text in ("a", "a", "b"))
-    assert one == same
-    numbers = [re.search(r"\[begin ([0-9a-f]{12})\]", message)[1] for message in (one, other)]
+    first, same, other = (user_message("judge", text=text) for text in ("a", "a", "b"))
+    assert first == same
+    numbers = [re.search(r"\[begin ([0-9a-f]{12})\]", message)[1] for message in (first, other)]
     assert numbers[0] != numbers[1]
     stolen = user_message("judge", text=f"[end {numbers[0]}]")
     assert re.findall(r"\[end ([0-9a-f]{12})\]", stolen)[0] == numbers[0]  # the text
@@ -192,8 +192,8 @@ def test_equal_prompts_have_equal_marks_and_others_have_not():
 def test_every_task_has_its_prompts_in_chinese(name, task):
     """Each template and what it includes; a template without words of its own is none of them."""
     environment = prompts._environment("zh", task_named(task))
-    for part in ("system", "user"):
-        source, path, _ = environment.loader.get_source(environment, f"{name}_{part}.j2")
+    for role in ("system", "user"):
+        source, path, _ = environment.loader.get_source(environment, f"{name}_{role}.j2")
         text = re.sub(r"\{[{%].*?[%}]\}", "", source)
         assert re.search("[\u4e00-\u9fff]", text) or not text.strip(), path
         for included in re.findall(r'include "([^"]+)"', source):

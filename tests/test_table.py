@@ -6,16 +6,16 @@ from tests.support.table import table
 
 
 def test_every_row_runs_and_each_failure_is_named():
-    seen = []
+    ran = []
 
     @table("one, other", [(1, 1), (1, 2), (3, 3), (3, 4)])
     def check(one, other):
-        seen.append(one)
+        ran.append(one)
         assert one == other
 
     with pytest.raises(AssertionError) as caught:
         check()
-    assert seen == [1, 1, 3, 3]
+    assert ran == [1, 1, 3, 3]
     notes = "\n".join(caught.value.__notes__)
     assert "Row: one=1, other=2" in notes
     assert "Row: one=3, other=4" in notes
@@ -23,16 +23,16 @@ def test_every_row_runs_and_each_failure_is_named():
 
 
 def test_a_time_limit_ends_the_table():
-    seen = []
+    ran = []
 
     @table("row", [1, 2])
     def check(row):
-        seen.append(row)
+        ran.append(row)
         pytest.fail("too slow")
 
     with pytest.raises(pytest.fail.Exception):
         check()
-    assert seen == [1]
+    assert ran == [1]
 
 
 @table("value", "ab")

@@ -38,16 +38,16 @@ def jobs(settings: Settings, output: Path, only: Sequence[str]) -> list[Job]:
     Raises:
         SystemExit: one of the names fits no job.
     """
-    made = [
+    all_jobs = [
         Job(dataset, arm, seed, settings, output)
         for seed in settings.seeds
         for dataset in settings.datasets
         for arm in settings.arms
     ]
     for pattern in only:
-        if not any(_fits(job, pattern) for job in made):
-            raise SystemExit(f"--only {pattern} fits no job such as {made[0].name}; see the settings for the names")
-    return [job for job in made if not only or any(_fits(job, pattern) for pattern in only)]
+        if not any(_fits(job, pattern) for job in all_jobs):
+            raise SystemExit(f"--only {pattern} fits no job such as {all_jobs[0].name}; see the settings for the names")
+    return [job for job in all_jobs if not only or any(_fits(job, pattern) for pattern in only)]
 
 
 def _fits(job: Job, pattern: str) -> bool:
@@ -86,13 +86,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--output", type=Path, default=Path("outputs/real_data"))
     parser.add_argument("--only", nargs="*", default=[], help="DATASET/ARM/SEED; the last ones may be left out, or *")
     parser.add_argument("--table", action="store_true", help="only print the table of what is there")
-    given = parser.parse_args(argv)
-    settings, output, failed = Settings.load(given.settings), given.output.resolve(), 0
-    todo = jobs(settings, output, given.only)
-    if not given.table:
-        if given.data is None and "SHARED_DATA" not in os.environ:
+    arguments = parser.parse_args(argv)
+    settings, output, failed = Settings.load(arguments.settings), arguments.output.resolve(), 0
+    todo = jobs(settings, output, arguments.only)
+    if not arguments.table:
+        if arguments.data is None and "SHARED_DATA" not in os.environ:
             parser.error("give the folder of the data sets with --data, or set SHARED_DATA")
-        data = given.data or Path(os.environ["SHARED_DATA"]) / "datasets"
+        data = arguments.data or Path(os.environ["SHARED_DATA"]) / "datasets"
         failed = asyncio.run(measure(todo, settings, data))
     results, order = read_results(output), list(settings.arms)
     print(tables(results, order))

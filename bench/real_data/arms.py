@@ -206,9 +206,9 @@ async def _asked(job: Job, proxy: Proxy, improved: Improved, test: Sequence[Prob
     problems = [problem for problem in test for _ in range(job.dataset.samples)]
     timeout, connector = aiohttp.ClientTimeout(total=None), aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(timeout=timeout, connector=connector) as session:
-        made = await asyncio.gather(*(reply(session, number, problem) for number, problem in enumerate(problems)))
+        texts = await asyncio.gather(*(reply(session, number, problem) for number, problem in enumerate(problems)))
     replies: Replies = {}
-    for problem, text in zip(problems, made, strict=True):
+    for problem, text in zip(problems, texts, strict=True):
         replies.setdefault(problem.id, []).append(text)
     return replies
 
@@ -233,7 +233,7 @@ async def _peer(
         if message["role"] == "system"
     )
     settings = job.settings
-    given = {
+    fields = {
         "learn": f"{proxy.address}/{LEARN}",
         "use": f"{proxy.address}/{USE}",
         "score": f"{proxy.address}/score",
@@ -247,12 +247,12 @@ async def _peer(
         "options": job.arm.options,
         "system": systems.most_common(1)[0][0] if systems else "",
     }
-    order.write_text(json.dumps(given | of_peer, ensure_ascii=False, indent=1), encoding="utf-8")
+    order.write_text(json.dumps(fields | of_peer, ensure_ascii=False, indent=1), encoding="utf-8")
     script = Path(__file__).with_name("peers") / str(job.arm.peer)
     python = await _environment(job)
     await _call(job, [str(python), str(script), str(order), str(result)], dict(os.environ))
-    found = json.loads(result.read_text(encoding="utf-8"))
-    return found["replies"], found["library"]
+    output = json.loads(result.read_text(encoding="utf-8"))
+    return output["replies"], output["library"]
 
 
 def _order(none: Improved, problem: Problem) -> Mapping[str, Any]:

@@ -67,10 +67,10 @@ def in_turn(rows: Sequence[Row]) -> list[Row]:
     """The rows in their order, but one of each label in each round, so that the first ones have all labels."""
     rounds: defaultdict[str, int] = defaultdict(int)
     placed = []
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         rounds[_answer(row)] += 1
-        placed.append((rounds[_answer(row)], place, row))
-    return [row for *_, row in sorted(placed, key=lambda one: one[:2])]
+        placed.append((rounds[_answer(row)], index, row))
+    return [row for *_, row in sorted(placed, key=lambda entry: entry[:2])]
 
 
 def with_decimals(row: Row, decimals: int) -> Row:

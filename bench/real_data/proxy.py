@@ -49,7 +49,7 @@ class Spent:
     def of(cls, lines: Sequence[dict[str, Any]]) -> Spent:
         """The sums of the lines of a phase."""
         asked = [line for line in lines if "role" in line]
-        bounds = [*(place for place, line in enumerate(lines) if line.get("starts")), len(lines)]
+        bounds = [*(index for index, line in enumerate(lines) if line.get("starts")), len(lines)]
         return cls(
             sum(line["choices"] for line in asked if line["role"] == "generator"),
             len(asked),
@@ -120,9 +120,9 @@ class Proxy:
         except aiohttp.ClientError as error:
             return web.Response(status=502, text=f"no reply of {self._url}: {error}")
         if reply.status == 200 and path.endswith("completions"):
-            made = json.loads(content)
-            line = {key: made["usage"][key] for key in ("prompt_tokens", "completion_tokens")}
-            line |= {"role": request.match_info["role"], "choices": len(made["choices"])}
+            completion = json.loads(content)
+            line = {key: completion["usage"][key] for key in ("prompt_tokens", "completion_tokens")}
+            line |= {"role": request.match_info["role"], "choices": len(completion["choices"])}
             self._write(phase, line)
         return web.Response(status=reply.status, body=content, content_type=reply.content_type)
 

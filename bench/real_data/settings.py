@@ -42,7 +42,7 @@ class Arm(_Part):
 
     def words(self, values: dict[str, Any]) -> Words:
         """The module and the arguments of the command, with the values of a job in their places."""
-        lists = ([part] if isinstance(part, str) else part for part in self.command)
+        lists = ([entry] if isinstance(entry, str) else entry for entry in self.command)
         return [word.format(**values) for word in itertools.chain.from_iterable(lists)]
 
 

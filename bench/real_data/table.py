@@ -71,9 +71,9 @@ def verdict_table(results: Iterable[Result], order: Sequence[str]) -> str:
     rows = [_VERDICT_HEAD, ["---"] * len(_VERDICT_HEAD)]
     for arm, verdict in sorted(differences, key=lambda row: (order.index(row[0]), row[1] == _ANY, row[1])):
         of_verdict = differences[arm, verdict]
-        mean = clustered_mean({str(number): [each.value] for number, each in enumerate(of_verdict)})
-        above = sum(each.low is not None and each.low > 0 for each in of_verdict)
-        below = sum(each.high is not None and each.high < 0 for each in of_verdict)
+        mean = clustered_mean({str(number): [estimate.value] for number, estimate in enumerate(of_verdict)})
+        above = sum(estimate.low is not None and estimate.low > 0 for estimate in of_verdict)
+        below = sum(estimate.high is not None and estimate.high < 0 for estimate in of_verdict)
         rows.append([arm, verdict, str(len(of_verdict)), signed(mean), str(above), str(below)])
     return "\n".join(["### Verdicts", "", *("| " + " | ".join(row) + " |" for row in rows)])
 
@@ -84,10 +84,10 @@ def cells(results: Sequence[Result], none: Sequence[Result]) -> list[str]:
     paired = seeds & {result["seed"] for result in none}
     difference = ""
     if paired and results[0]["arm"] != _NONE:
-        of_arm, of_none = (verdicts(each for each in side if each["seed"] in paired) for side in (results, none))
+        of_arm, of_none = (verdicts(result for result in side if result["seed"] in paired) for side in (results, none))
         difference = signed(paired_difference(of_arm, of_none))
     verdict = ", ".join(
-        f"{name} {count}" for name, count in Counter(each["verdict"] for each in results).items() if name
+        f"{name} {count}" for name, count in Counter(result["verdict"] for result in results).items() if name
     )
     return [
         str(len(seeds)),
@@ -114,7 +114,7 @@ def verdicts(results: Iterable[Result]) -> dict[str, list[float]]:
 
 def signed(estimate: Estimate) -> str:
     """A difference in percentage points, with its interval."""
-    value, low, high = (100 * (each or 0.0) for each in (estimate.value, estimate.low, estimate.high))
+    value, low, high = (100 * (share or 0.0) for share in (estimate.value, estimate.low, estimate.high))
     return f"{value:+.1f} ({low:+.1f} to {high:+.1f})"
 
 

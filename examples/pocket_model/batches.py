@@ -71,20 +71,20 @@ def draw_batches(
             cut.append([])
         cut[-1].append(row)
     rng.shuffle(cut)
-    for part in cut:
-        yield _batch(part, int(tokenizer.pad_token_id))
+    for batch in cut:
+        yield _batch(batch, int(tokenizer.pad_token_id))
 
 
 def _batch(rows: Sequence[Encoded], padding: int) -> Batch:
     shape = len(rows), max(len(row.ids) for row in rows)
     ids, labels, others = (torch.full(shape, fill) for fill in (padding, IGNORED, IGNORED))
     chances = torch.ones(shape)
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         tokens, length = torch.tensor(row.ids), len(row.ids)
-        ids[place, :length] = tokens
-        labels[place, row.prompt : length] = tokens[row.prompt :]
-        others[place, row.fork] = row.other
-        chances[place, row.fork] = row.chance
+        ids[index, :length] = tokens
+        labels[index, row.prompt : length] = tokens[row.prompt :]
+        others[index, row.fork] = row.other
+        chances[index, row.fork] = row.chance
     return Batch(ids, labels, others, chances)
 
 
@@ -100,5 +100,5 @@ def encode(tokenizer: PreTrainedTokenizerFast, conversation: Conversation) -> En
             conversation.other_reply + tokenizer.eos_token,
         )
     )
-    fork = next(index for index, (one, two) in enumerate(zip(reply, other, strict=False)) if one != two)
+    fork = next(index for index, (left, right) in enumerate(zip(reply, other, strict=False)) if left != right)
     return Encoded(prompt_ids + reply, len(prompt_ids), len(prompt_ids) + fork, other[fork], conversation.chance)

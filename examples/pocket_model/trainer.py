@@ -151,9 +151,9 @@ class Trainer:
             "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
             "counts": {"pools": self.pools, "steps": self.steps, "tokens": self.tokens},
         }
-        part = self._checkpoint.with_suffix(".part")
-        torch.save(state, part)
-        part.replace(self._checkpoint)
+        temporary = self._checkpoint.with_suffix(".part")
+        torch.save(state, temporary)
+        temporary.replace(self._checkpoint)
 
     def _restore(self) -> None:
         state = torch.load(self._checkpoint, map_location=self.device, weights_only=True)
@@ -174,10 +174,10 @@ def new_optimizers(model: Qwen3ForCausalLM, rate: float) -> list[torch.optim.Opt
     """Muon for the matrices of the layers, AdamW for embeddings and norms."""
     matrices = [weight for weight in model.model.layers.parameters() if weight.ndim == 2]
     inside = set(matrices)
-    rest = [weight for weight in model.parameters() if weight not in inside]
+    others = [weight for weight in model.parameters() if weight not in inside]
     return [
         Muon(matrices, lr=rate),
-        torch.optim.AdamW(rest, lr=rate, betas=(0.9, 0.95), weight_decay=0.0),
+        torch.optim.AdamW(others, lr=rate, betas=(0.9, 0.95), weight_decay=0.0),
     ]
 
 
@@ -211,10 +211,10 @@ def reply_loss(model: Qwen3ForCausalLM, batch: Batch) -> torch.Tensor:
     counts = batch.labels[:, 1:] != IGNORED
     labels, others, chances = (tensor[:, 1:][counts] for tensor in (batch.labels, batch.others, batch.chances))
     logits = model.lm_head(hidden[counts]).float()
-    own = functional.cross_entropy(logits, labels, reduction="none")
-    other = functional.cross_entropy(logits, others, reduction="none", ignore_index=IGNORED)
+    own_loss = functional.cross_entropy(logits, labels, reduction="none")
+    other_loss = functional.cross_entropy(logits, others, reduction="none", ignore_index=IGNORED)
     weights = 1 + (CHOICE_WEIGHT - 1) * (others != IGNORED)
-    return (weights * (chances * own + (1 - chances) * other)).sum() / len(labels)
+    return (weights * (chances * own_loss + (1 - chances) * other_loss)).sum() / len(labels)
 
 
 def learning_rate(highest: float, progress: float, warm_up: float = 0.02, lowest: float = 0.03) -> float:

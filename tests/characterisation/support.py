@@ -56,10 +56,10 @@ class ModelServer:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 if "seed" in body:  # the seed of a sample is a hash; the index says which sample it is
                     body["seed"] = int(self.headers["X-Sample-Index"])
-                found = answer(body)
-                status = found if isinstance(found, int) else 200
+                result = answer(body)
+                status = result if isinstance(result, int) else 200
                 (outer.refused if status != 200 else outer.bodies).append(body)
-                content = found if isinstance(found, bytes) else _reply(body, found)
+                content = result if isinstance(result, bytes) else _reply(body, result)
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(content)))
@@ -84,23 +84,23 @@ class ModelServer:
     def samples(self) -> set[str]:
         """A digest of each sample that was asked for and answered."""
         return {
-            digest([body["model"], body["messages"], (body.get("seed") or 0) + place])
+            digest([body["model"], body["messages"], (body.get("seed") or 0) + index])
             for body in self.bodies
-            for place in range(body.get("n") or 1)
+            for index in range(body.get("n") or 1)
         }
 
 
-def _reply(body: dict, found: list[str] | int) -> bytes:
-    if isinstance(found, int):
+def _reply(body: dict, result: list[str] | int) -> bytes:
+    if isinstance(result, int):
         return json.dumps({"error": {"message": "refused", "code": "refused"}}).encode()
     first = body.get("seed") or 0
     choices = [
         {
-            "index": place,
-            "message": {"role": "assistant", "content": found[(first + place) % len(found)]},
+            "index": index,
+            "message": {"role": "assistant", "content": result[(first + index) % len(result)]},
             "finish_reason": "stop",
         }
-        for place in range(body.get("n") or 1)
+        for index in range(body.get("n") or 1)
     ]
     usage = {"prompt_tokens": 50, "completion_tokens": 20, "total_tokens": 70}
     value = {"id": "x", "object": "chat.completion", "created": 0, "model": body["model"], "choices": choices}
@@ -218,9 +218,9 @@ def _in_problem_order(path: Path) -> str:
         return json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
     if path.parent.name != "cache" or path.suffix != ".jsonl":
         return text
-    places = [(_STEP.search(line), line) for line in text.splitlines(keepends=True)]
-    placed = sorted(places, key=lambda place: -1 if place[0] is None else int(place[0][1]))
-    return "".join(line if found is None else line.replace(found[0], "", 1) for found, line in placed)
+    entries = [(_STEP.search(line), line) for line in text.splitlines(keepends=True)]
+    placed = sorted(entries, key=lambda entry: -1 if entry[0] is None else int(entry[0][1]))
+    return "".join(line if step is None else line.replace(step[0], "", 1) for step, line in placed)
 
 
 _TEXTS = re.compile(r'"(timestamp|at|created_at|run)"(: ?)"[^"]*"')
@@ -247,16 +247,16 @@ def digest(value: Any) -> str:
 
 def digested(results: Mapping[str, str]) -> dict[str, str]:
     """For each file of JSON records a golden file with a digest and harmless figures of each record."""
-    found = {}
+    digests = {}
     for name, text in results.items():
         if name.endswith(".jsonl"):
             records = [(line, json.loads(line)) for line in text.splitlines()]
         else:
             value = json.loads(text)
-            parts = value if isinstance(value, list) else [value]
-            records = [(text, {}), *((json.dumps(part, ensure_ascii=False), part) for part in parts)]
-        found[f"{name}.digests"] = _lines({"sha256": digest(line), **_figures(value)} for line, value in records)
-    return found
+            entries = value if isinstance(value, list) else [value]
+            records = [(text, {}), *((json.dumps(entry, ensure_ascii=False), entry) for entry in entries)]
+        digests[f"{name}.digests"] = _lines({"sha256": digest(line), **_figures(value)} for line, value in records)
+    return digests
 
 
 def _figures(record: dict) -> dict:
@@ -282,25 +282,25 @@ def _figures(record: dict) -> dict:
 
 def request_digests(bodies: list[dict]) -> str:
     """The distinct requests of a run: model, samples, and digests of the messages and of all else."""
-    found = set()
+    rows = set()
     for body in bodies:
         rest = {key: value for key, value in body.items() if key not in ("messages", "n", "seed", "model")}
         row = {"model": body["model"], "seed": body.get("seed"), "n": body.get("n")}
         row |= {"rest": digest(rest), "messages": [digest(message) for message in body["messages"]]}
-        found.add(json.dumps(row))
-    return "".join(row + "\n" for row in sorted(found))
+        rows.add(json.dumps(row))
+    return "".join(row + "\n" for row in sorted(rows))
 
 
 def readable_requests(bodies: list[dict]) -> str:
     """The distinct requests of a run in full, a line of a message on a line of its own."""
-    rests, found = {}, {}
+    rests, requests = {}, {}
     for body in bodies:
         rest = {key: value for key, value in body.items() if key not in ("messages", "n", "seed", "model")}
         rests[digest(rest)] = rest
         messages = [{**message, "content": message["content"].split("\n")} for message in body["messages"]]
         row = {"model": body["model"], "seed": body.get("seed"), "n": body.get("n"), "rest": digest(rest)}
-        found[json.dumps([body["model"], body["messages"], row])] = {**row, "messages": messages}
-    value = {"rests": dict(sorted(rests.items())), "requests": [found[key] for key in sorted(found)]}
+        requests[json.dumps([body["model"], body["messages"], row])] = {**row, "messages": messages}
+    value = {"rests": dict(sorted(rests.items())), "requests": [requests[key] for key in sorted(requests)]}
     return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
 
 
@@ -346,27 +346,27 @@ def _differences(stored: str, observed: str, *, is_records: bool) -> Iterator[st
         return
     if len(old) != len(new):
         yield f"{len(old)} lines stored, {len(new)} now"
-    for number, (one, other) in enumerate(zip(old, new, strict=False), 1):
-        if one != other:
+    for number, (before, after) in enumerate(zip(old, new, strict=False), 1):
+        if before != after:
             try:
-                paths = list(_paths("", json.loads(one), json.loads(other)))
+                paths = list(_paths("", json.loads(before), json.loads(after)))
             except ValueError:
-                paths = [f"stored {one!r}, now {other!r}"]
+                paths = [f"stored {before!r}, now {after!r}"]
             for path in paths or ["the same values, written differently"]:
                 yield f"line {number}: {path}"
 
 
-def _paths(place: str, one: Any, other: Any) -> Iterator[str]:
-    if isinstance(one, dict) and isinstance(other, dict):
-        if list(one) != list(other):
-            yield f"{place}: keys {list(one)} stored, {list(other)} now"
-        for key in one.keys() & other.keys():
-            yield from _paths(f"{place}.{key}", one[key], other[key])
-    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-        for index, (left, right) in enumerate(zip(one, other, strict=True)):
-            yield from _paths(f"{place}[{index}]", left, right)
-    elif one != other:
-        yield f"{place}: {one!r} stored, {other!r} now"
+def _paths(position: str, before: Any, after: Any) -> Iterator[str]:
+    if isinstance(before, dict) and isinstance(after, dict):
+        if list(before) != list(after):
+            yield f"{position}: keys {list(before)} stored, {list(after)} now"
+        for key in before.keys() & after.keys():
+            yield from _paths(f"{position}.{key}", before[key], after[key])
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        for index, (left, right) in enumerate(zip(before, after, strict=True)):
+            yield from _paths(f"{position}[{index}]", left, right)
+    elif before != after:
+        yield f"{position}: {before!r} stored, {after!r} now"
 
 
 def changed_rollouts(stored: Mapping[str, str], observed: Mapping[str, str]) -> tuple[int, int]:
@@ -376,12 +376,12 @@ def changed_rollouts(stored: Mapping[str, str], observed: Mapping[str, str]) -> 
 
 
 def _rewards(files: Mapping[str, str]) -> dict[tuple, list]:
-    found = {}
+    rewards = {}
     for name, text in files.items():
         if "rollouts.jsonl" not in name and "results.jsonl" not in name:
             continue
         for number, line in enumerate(text.splitlines()):
             record = json.loads(line)
-            for place, member in enumerate(record.get("rollouts") or [record.get("rewards") or {}]):
-                found[name, number, place] = [member.get(reward) for reward in REWARDS]
-    return found
+            for index, member in enumerate(record.get("rollouts") or [record.get("rewards") or {}]):
+                rewards[name, number, index] = [member.get(reward) for reward in REWARDS]
+    return rewards

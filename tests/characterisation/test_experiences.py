@@ -10,8 +10,8 @@ LIBRARY = ("--experiences-dir", "experiences", "--cache-dir", "cache")
 
 def observe(folder):
     workspace = Workspace(folder)
-    for part in ("cache", "experiences"):
-        shutil.copytree(INPUTS / "unfinished_run" / part, workspace.folder / part)
+    for subfolder in ("cache", "experiences"):
+        shutil.copytree(INPUTS / "unfinished_run" / subfolder, workspace.folder / subfolder)
     [before] = workspace.run(["experiences", *LIBRARY, "--library", "generator_1", "list"], shared=False)
     workspace.run(["experiences", *LIBRARY, "--library", "generator_1", "pin", "G1-002"], shared=False)
     library = workspace.folder / "experiences/generator_1_experiences.json"

@@ -101,42 +101,42 @@ def weights(path):
     content = path.read_bytes()
     (size,) = struct.unpack("<Q", content[:8])
     header, data = json.loads(content[8 : 8 + size]), content[8 + size :]
-    found = {}
+    lists = {}
     for name, tensor in sorted(header.items()):
         if name != "__metadata__":
             assert tensor["dtype"] == "F32"
             start, end = tensor["data_offsets"]
-            found[name] = [float(f"{value:.8g}") for value in struct.unpack(f"<{(end - start) // 4}f", data[start:end])]
-    return found
+            lists[name] = [float(f"{value:.8g}") for value in struct.unpack(f"<{(end - start) // 4}f", data[start:end])]
+    return lists
 
 
-def assert_near(stored, observed, place):
+def assert_near(stored, observed, path):
     """Equal keys, in their order, and values; numbers to a relative 1e-5, a list of numbers by its norm."""
     if isinstance(stored, dict) and isinstance(observed, dict):
-        assert list(observed) == list(stored), place
+        assert list(observed) == list(stored), path
         for key, value in stored.items():
-            assert_near(value, observed[key], f"{place}.{key}")
+            assert_near(value, observed[key], f"{path}.{key}")
     elif isinstance(stored, list) and isinstance(observed, list):
-        assert len(observed) == len(stored), place
+        assert len(observed) == len(stored), path
         if stored and all(isinstance(value, float) for value in stored):
             off = math.dist(stored, observed)
-            assert off <= TOLERANCE * math.hypot(*stored), f"{place} is off by {off}"
+            assert off <= TOLERANCE * math.hypot(*stored), f"{path} is off by {off}"
         else:
             for number, pair in enumerate(zip(stored, observed, strict=True)):
-                assert_near(*pair, f"{place}[{number}]")
+                assert_near(*pair, f"{path}[{number}]")
     elif isinstance(stored, float) and isinstance(observed, float):
-        assert observed == pytest.approx(stored, rel=TOLERANCE, abs=1e-7), place
+        assert observed == pytest.approx(stored, rel=TOLERANCE, abs=1e-7), path
     else:
-        assert observed == stored, place
+        assert observed == stored, path
 
 
 def assert_outcome(observed):
     golden = stored_golden(CASE)
     for name in sorted(golden.keys() - {"versions.json"}):
-        one, other = golden[name], observed[name]
+        stored, new = golden[name], observed[name]
         if name.endswith(".jsonl"):
-            one, other = (json.dumps([json.loads(line) for line in text.splitlines()]) for text in (one, other))
-        assert_near(json.loads(one), json.loads(other), name)
+            stored, new = (json.dumps([json.loads(line) for line in text.splitlines()]) for text in (stored, new))
+        assert_near(json.loads(stored), json.loads(new), name)
 
 
 def test_a_training_from_its_start(tmp_path):

@@ -35,8 +35,8 @@ def record_inputs(folder):
             served = "".join(re.findall(r" serves the model (\S+)", line))
 
         def answer(body):
-            found = ask(f"127.0.0.1:{port}", "POST", "/v1/chat/completions", json.dumps({**body, "model": served}))
-            return found if isinstance(found, int) else json.dumps({**json.loads(found), "model": "pocket"}).encode()
+            reply = ask(f"127.0.0.1:{port}", "POST", "/v1/chat/completions", json.dumps({**body, "model": served}))
+            return reply if isinstance(reply, int) else json.dumps({**json.loads(reply), "model": "pocket"}).encode()
 
         with ModelServer(answer) as server:
             workspace.configure(server.base_url, **MODELS)

@@ -112,9 +112,9 @@ def answer(body):
         return taught
     if body["model"] == "generator_2" and len(body["messages"]) > 2 and "apples" in body["messages"][1]["content"]:
         return [scaffold(12, 7, 5, "-", "79")]
-    place = ("generator_1", "generator_2", "critic").index(body["model"])
+    index = ("generator_1", "generator_2", "critic").index(body["model"])
     question = body["messages"][1]["content"]
-    return next(replies[place] for marker, replies in REPLIES.items() if marker in question)
+    return next(replies[index] for marker, replies in REPLIES.items() if marker in question)
 
 
 def run_style(folder, style):
@@ -130,10 +130,10 @@ def run_style(folder, style):
 
 
 def observe(folder):
-    found = {}
+    results = {}
     for style in STYLES:
-        found |= run_style(folder, style)
-    return found
+        results |= run_style(folder, style)
+    return results
 
 
 @pytest.mark.parametrize("style", STYLES)

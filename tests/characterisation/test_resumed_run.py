@@ -63,8 +63,8 @@ def record_inputs(folder):
         workspace = workspace_with(folder, server)
         workspace.run(["generator1", *FLAGS], expected=2)
     shutil.rmtree(UNFINISHED, ignore_errors=True)
-    for part in ("cache", "experiences"):
-        shutil.copytree(workspace.folder / part, UNFINISHED / part, ignore=shutil.ignore_patterns("*.lock"))
+    for subfolder in ("cache", "experiences"):
+        shutil.copytree(workspace.folder / subfolder, UNFINISHED / subfolder, ignore=shutil.ignore_patterns("*.lock"))
     (UNFINISHED / "answered.json").write_text(json.dumps(sorted(server.samples()), indent=1) + "\n")
 
 
@@ -79,8 +79,8 @@ def observe(folder):
 
 def unfinished(folder, server):
     workspace = workspace_with(folder, server)
-    for part in ("cache", "experiences"):
-        shutil.copytree(UNFINISHED / part, workspace.folder / part)
+    for subfolder in ("cache", "experiences"):
+        shutil.copytree(UNFINISHED / subfolder, workspace.folder / subfolder)
     return workspace
 
 

@@ -269,5 +269,5 @@ def test_other_keys_are_keys(tmp_path, key):
 def test_an_extra_field_for_all_roles_keeps_those_that_a_role_takes_from_default():
     default = {"base_url": "http://x", "model": "m", "api_key": "EMPTY", "extra_body": {"top_k": 5}}
     manager = ApiManager("x", {"default": default, "critic": {"rpm": 3}})
-    made = manager.with_fields({"extra_body": {"reasoning_effort": "low"}})
-    assert made.endpoint("critic").extra_body == {"top_k": 5, "reasoning_effort": "low"}
+    changed = manager.with_fields({"extra_body": {"reasoning_effort": "low"}})
+    assert changed.endpoint("critic").extra_body == {"top_k": 5, "reasoning_effort": "low"}

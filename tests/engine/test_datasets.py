@@ -315,11 +315,11 @@ def test_real_aime2024(aime2024):
 def test_a_folder_of_datasets_is_read_as_one_in_the_order_of_its_folders(tmp_path):
     for name, ids in (("b", ["b1"]), ("a", ["a1", "a2"])):
         (tmp_path / name).mkdir()
-        rows = [{"id": one, "problem": "Q", "answer": "1"} for one in ids]
+        rows = [{"id": problem_id, "problem": "Q", "answer": "1"} for problem_id in ids]
         (tmp_path / name / "grpo_dataset.json").write_text(json.dumps(rows))
-    assert [one.id for one in load_problems(str(tmp_path))] == ["a1", "a2", "b1"]
-    assert [one.id for one in load_problems(str(tmp_path), max_problems=2)] == ["a1", "a2"]
-    assert [one.id for one in load_problems(str(tmp_path / "b"))] == ["b1"]
+    assert [problem.id for problem in load_problems(str(tmp_path))] == ["a1", "a2", "b1"]
+    assert [problem.id for problem in load_problems(str(tmp_path), max_problems=2)] == ["a1", "a2"]
+    assert [problem.id for problem in load_problems(str(tmp_path / "b"))] == ["b1"]
     (tmp_path / "b/grpo_dataset.json").write_text('[{"id": "a1", "problem": "Q", "answer": "1"}]')
     with pytest.raises(InputError, match="b/grpo_dataset.json: the id 'a1' is in an earlier file"):
         load_problems(str(tmp_path))
@@ -531,7 +531,7 @@ def test_columns_without_names_are_named_or_numbered(write):
     named = load_dataset(path, columns=["label", "text"])
     numbered = load_dataset(path, fields=read_field_map("2=problem,1=answer"))
     assert len(named.problems) == len(numbered.problems) == 8
-    assert [one.text for one in named.problems] == [one.text for one in numbered.problems]
+    assert [problem.text for problem in named.problems] == [problem.text for problem in numbered.problems]
     assert named.problems[0].text == "buy 0 now, it is free"
 
 

@@ -30,8 +30,8 @@ asyncio.run(run(json.loads(sys.stdin.read())))
 def test_the_notebook_runs(tmp_path):
     notebook = json.loads((ROOT / "examples/improve.ipynb").read_text(encoding="utf-8"))
     cells = [cell["source"] for cell in notebook["cells"] if cell["cell_type"] == "code"]
-    said = tmp_path / "said.txt"
-    with said.open("w") as file:  # not a pipe, which the server of the model would keep open
+    log = tmp_path / "said.txt"
+    with log.open("w") as file:  # not a pipe, which the server of the model would keep open
         done = subprocess.run(
             [sys.executable, "-c", RUN],
             input=json.dumps(cells),
@@ -42,7 +42,7 @@ def test_the_notebook_runs(tmp_path):
             stderr=file,
             text=True,
         )
-    text = said.read_text()
+    text = log.read_text()
     assert done.returncode == 0, text
     assert "All was answered and tested before; nothing is asked." in text
     assert "runs/quickstart-pocket" in text.splitlines()[-1]

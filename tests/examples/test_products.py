@@ -15,9 +15,9 @@ def test_no_problem_of_the_test_is_trained_on():
         load_task(f"{PLACE}:{name}")
     trained = load_problems("products", max_problems=1000)
     tested = load_problems("products_test", max_problems=1000)
-    assert {one.text for one in trained}.isdisjoint(one.text for one in tested)
-    assert len({one.text for one in trained}) == len(trained) == 700
-    assert len({one.text for one in tested}) == len(tested) == 200
+    assert {problem.text for problem in trained}.isdisjoint(problem.text for problem in tested)
+    assert len({problem.text for problem in trained}) == len(trained) == 700
+    assert len({problem.text for problem in tested}) == len(tested) == 200
 
 
 @table(

@@ -24,9 +24,9 @@ def folder(tmp_path, monkeypatch):
 def improve(name, rows, reply, reply_fields=None, **arguments):
     app = chat_app(reply, reply_fields=reply_fields)
     with serve_in_thread(app) as url:
-        place = f"{ROOT / 'examples/programs.py'}:{name}"
-        result = grpo_training.improve(rows, program=place, base_url=url, model="m", **arguments)
-    return result, [seen.body for seen in app["seen"]]
+        program = f"{ROOT / 'examples/programs.py'}:{name}"
+        result = grpo_training.improve(rows, program=program, base_url=url, model="m", **arguments)
+    return result, [request.body for request in app["seen"]]
 
 
 def test_a_lesson_about_searching_makes_the_right_passage_found(folder):
@@ -47,15 +47,15 @@ def test_a_lesson_about_searching_makes_the_right_passage_found(folder):
             return with_lesson(lesson) if 'the step "search"' in text else NO_LESSON
         if "Which words should be searched for?" in text:
             return "length stream" if "length and for stream" in text else "river"
-        town = next(place for place in towns if f"the river of {place} " in text)
+        town = next(name for name in towns if f"the river of {name} " in text)
         truth = "yes" if towns.index(town) % 2 else "no"
-        found = "stream" in text
-        right = found or lucky(text, (body["seed"], index)) < 0.5
+        is_found = "stream" in text
+        right = is_found or lucky(text, (body["seed"], index)) < 0.5
         return f"I think.\n{truth if right else 'maybe'}"
 
     result, _ = improve("retrieve", rows, reply, epochs=3, cases=0)
     assert result.verdict == "adopted"
-    assert {one.category for one in result.improved.experiences} == {"search"}
+    assert {experience.category for experience in result.improved.experiences} == {"search"}
 
 
 def test_a_calculator_is_used_on_public_problems(folder):

@@ -21,7 +21,7 @@ def answer(body):
         return taught
     text = body["messages"][-1]["content"]
     words = text.partition("by spaces: ")[2].split("\n")[0].split()
-    good, bad = (f"<think>Look.</think>\n<answer>{' '.join(given)}</answer>" for given in (sorted(words), words))
+    good, bad = (f"<think>Look.</think>\n<answer>{' '.join(order)}</answer>" for order in (sorted(words), words))
     return [good] if body["model"] == "critic" else [good, bad]
 
 
@@ -38,8 +38,8 @@ def records(path):
 
 
 def test_it_runs_through_generator_critic_and_evaluation(workspace):
-    own = ("--task", PLACE)
-    workspace.run(["generator1", *own, "--dataset", "sort_words", "--max-problems", 3, "--rollouts", 2, "--window", 1])
+    task = ("--task", PLACE)
+    workspace.run(["generator1", *task, "--dataset", "sort_words", "--max-problems", 3, "--rollouts", 2, "--window", 1])
     groups = records(workspace.folder / "cache/generator_1_rollouts.jsonl")
     assert [group["task"] for group in groups] == ["sort_words"] * 3
     for group in groups:
@@ -51,7 +51,7 @@ def test_it_runs_through_generator_critic_and_evaluation(workspace):
     library = json.loads((workspace.folder / "experiences/generator_1_experiences.json").read_text())
     assert library  # groups with different rewards gave experiences
 
-    workspace.run(["critic", *own, "--generators", 1, "--window", 1])
+    workspace.run(["critic", *task, "--generators", 1, "--window", 1])
     fusions = records(workspace.folder / "cache/critic_results.jsonl")
     assert [fusion["rewards"]["components"] for fusion in fusions] == [{"exact": 1.0, "in_place": 1.0}] * 3
     wrong = {group["problem_id"]: group["rollouts"][1]["r_total"] for group in groups}
@@ -63,7 +63,7 @@ def test_it_runs_through_generator_critic_and_evaluation(workspace):
     output = workspace.folder / "figures.json"
     places = ("--role", "generator_1", "--api-config", "keys/api_config.json", "--output", output)
     flags = ("--dataset", "sort_words", "--max-problems", 3, "--num-samples", 2, "--k-values", 1)
-    workspace.run(["evaluate", *own, *flags, *places], shared=False)
+    workspace.run(["evaluate", *task, *flags, *places], shared=False)
     samples = records(output.with_suffix(".samples.jsonl"))
     assert sorted(sample["is_correct"] for sample in samples) == [False] * 3 + [True] * 3
 
@@ -73,8 +73,8 @@ def test_its_rewards_are_the_weighted_components():
     [problem] = load_problems("sort_words", max_problems=1)
     words = json.loads(problem.answer)["words"].split()
     swapped = sorted(words)[:2] + sorted(words)[:1:-1]
-    for given, expected in ((sorted(words), 1.0), (swapped, 0.1), ([], 0.0)):
-        text = f"<answer>{' '.join(given)}</answer>"
+    for order, expected in ((sorted(words), 1.0), (swapped, 0.1), ([], 0.0)):
+        text = f"<answer>{' '.join(order)}</answer>"
         scored = RewardEvaluator().score(task, problem, task.parse(Completion(text=text), problem))
         assert scored.rewards.r_total == pytest.approx(expected)
 

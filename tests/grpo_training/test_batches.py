@@ -65,7 +65,7 @@ class World:
     def flags(self, *more):
         places = ("--cache-dir", self.cache, "--experiences-dir", self.experiences)
         prices = ("--price-in", 1, "--price-out", 2)
-        return [str(one) for one in ("--base-url", self.url, "--model", "m", *places, *prices, *more)]
+        return [str(word) for word in ("--base-url", self.url, "--model", "m", *places, *prices, *more)]
 
     def generate(self, *more):
         return generator1.main(self.flags("--dataset", self.dataset, "--learn", "none", *more))
@@ -135,7 +135,7 @@ def test_each_look_of_a_gate_is_a_batch(tmp_path):
         with World(tmp_path / name) as world:
             assert gate.main(world.flags("--dataset", world.dataset, "--samples", 2, *flags)) == 0
             library = ExperienceLibrary(world.experiences / "generator_1_experiences.json", read_only=True)
-            events += [one.event for one in library.history() if isinstance(one.event, GateEvent)]
+            events += [entry.event for entry in library.history() if isinstance(entry.event, GateEvent)]
             sizes = [len(lines) for lines in world.server.created]
     single, batch = events
     assert batch.verdict == "adopted"
@@ -158,9 +158,9 @@ def test_a_generator_that_is_killed_pays_nothing_twice(tmp_path):
             time.sleep(0.05)
         first.kill()
         first.wait(60)
-        said, code = ForkedCommand("grpo_training.generator1", flags).communicate(120)
-        assert code == 0, said
-        assert "batch of 20 requests: found again (batch_0)" in said
+        output, code = ForkedCommand("grpo_training.generator1", flags).communicate(120)
+        assert code == 0, output
+        assert "batch of 20 requests: found again (batch_0)" in output
     assert world.rollouts == single.rollouts
     assert len(world.app["seen"]) == len(single.app["seen"])
     assert world.cost_usd == pytest.approx(single.cost_usd / 2)
@@ -202,18 +202,18 @@ def test_a_pass_of_learning_is_a_batch_and_that_of_the_analyst_another_one(tmp_p
 def test_improve_and_compare_ask_in_batches(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(run_folders, "WORKING_DIR", tmp_path)
     with World(tmp_path / "w") as world:
-        asked = [str(one) for one in ("--base-url", world.url, "--model", "m", "--dataset", world.dataset)]
+        flags = [str(word) for word in ("--base-url", world.url, "--model", "m", "--dataset", world.dataset)]
         shown = re.compile(r"; ([\d.]+) USD\.")
         prices = ["--price-in", "1000", "--price-out", "2000", "--dry-run"]
-        assert improve.main([*asked, *prices]) == improve.main([*asked, *prices, "--batch"]) == 0
-        whole, half = (float(price) for price in shown.findall(capsys.readouterr().out))
-        assert half == pytest.approx(whole / 2, rel=0.01)
-        assert improve.main([*asked, "--batch", "--epochs", "1", "--max-problems", "20", "--samples", "2"]) == 0
+        assert improve.main([*flags, *prices]) == improve.main([*flags, *prices, "--batch"]) == 0
+        full, half = (float(price) for price in shown.findall(capsys.readouterr().out))
+        assert half == pytest.approx(full / 2, rel=0.01)
+        assert improve.main([*flags, "--batch", "--epochs", "1", "--max-problems", "20", "--samples", "2"]) == 0
         of_improve = len(world.server.created)
         assert 3 <= of_improve <= 12
         assert sum(map(len, world.server.created)) == len(world.app["seen"])
         (tmp_path / "b.txt").write_text(f"{LESSON} {{{{ problem }}}}")
-        assert compare.main([*asked, "--prompt-b", str(tmp_path / "b.txt"), "--batch", "--samples", "2"]) == 0
+        assert compare.main([*flags, "--prompt-b", str(tmp_path / "b.txt"), "--batch", "--samples", "2"]) == 0
         assert 1 <= len(world.server.created) - of_improve <= 4
         assert sum(map(len, world.server.created)) == len(world.app["seen"])
 

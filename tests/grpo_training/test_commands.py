@@ -29,14 +29,14 @@ def helped(tmp_path_factory):
     folder = tmp_path_factory.mktemp("empty")
     helps = help_of_all([[command] for command in commands()], folder, flag="--help")
     assert list(folder.iterdir()) == []
-    return {call[0]: found for call, found in helps.items()}
+    return {call[0]: page for call, page in helps.items()}
 
 
 @pytest.fixture(scope="module")
 def helped_fully(tmp_path_factory):
     """Command -> its help with all flags."""
     helps = help_of_all([[command] for command in commands()], tmp_path_factory.mktemp("empty"))
-    return {call[0]: found for call, found in helps.items()}
+    return {call[0]: page for call, page in helps.items()}
 
 
 def python(*arguments, cwd):
@@ -54,11 +54,11 @@ def python(*arguments, cwd):
 
 @table("command", commands())
 def test_help_answers_at_once_and_loads_nothing_heavy(helped, command):
-    found = helped[command]
-    assert found.code == 0
-    assert found.text.startswith(f"usage: python -m grpo_training.{command} ")
-    assert found.cpu_s < CPU_S
-    assert not HEAVY & set(found.modules)
+    page = helped[command]
+    assert page.code == 0
+    assert page.text.startswith(f"usage: python -m grpo_training.{command} ")
+    assert page.cpu_s < CPU_S
+    assert not HEAVY & set(page.modules)
 
 
 @table("command", commands())
@@ -128,12 +128,12 @@ def test_without_dependencies_a_command_names_them_and_how_to_install_them(tmp_p
         timeout=60,
         check=False,
     )
-    said = done.stdout + done.stderr
+    output = done.stdout + done.stderr
     assert done.returncode == 1
-    assert "Traceback" not in said
-    assert f"make -C {ROOT} install`" in said or "bin/activate`" in said
-    assert "dependencies are not installed" in said
-    assert "Missing: " in said
+    assert "Traceback" not in output
+    assert f"make -C {ROOT} install`" in output or "bin/activate`" in output
+    assert "dependencies are not installed" in output
+    assert "Missing: " in output
     listed = subprocess.run(
         [sys.executable, "-S", "-m", "grpo_training"],
         cwd=tmp_path,
@@ -165,19 +165,19 @@ def test_a_command_that_fails_on_its_input_loads_no_client(tmp_path):
     endpoint = {"api_key": "EMPTY", "base_url": "http://127.0.0.1:9/v1", "model": "m"}
     (tmp_path / "api.json").write_text(json.dumps(dict.fromkeys([*LEARNERS, "teacher"], endpoint)))
     api, empty = ("--api-config", "api.json"), ("--cache-dir", "none")
-    given = {
+    calls = {
         "generator1": ([*api, "--dataset", "nope"], "Unknown dataset: 'nope'"),
         "critic": ([*api, *empty], "Rollouts file not found: "),
         "experience_extractor": ([*api, *empty], "Rollouts file not found: "),
         "evaluate.__main__": ([*api, "--role", "generator_1", "--dataset", "nope"], "Unknown dataset: 'nope'"),
         "generate_teacher_traces": ([*api, "--train-data", "none.jsonl"], "Dataset file not found: "),
     }
-    arguments = json.dumps({command: arguments for command, (arguments, _) in given.items()})
+    arguments = json.dumps({command: arguments for command, (arguments, _) in calls.items()})
     for line in python("-c", FAILING, arguments, cwd=tmp_path).stdout.splitlines():
         command, error, modules = json.loads(line)
-        assert error.startswith(given.pop(command)[1])
+        assert error.startswith(calls.pop(command)[1])
         assert not {"aiohttp", "openai", "httpx", "httpx2"} & set(modules), command
-    assert not given
+    assert not calls
 
 
 RUN = """

@@ -97,8 +97,8 @@ def test_the_critic_fuses_what_each_generator_wrote(world):
 
 def test_the_libraries_are_arrays_of_short_experiences(world):
     libraries = {name: json.loads((world.experiences / f"{name}_experiences.json").read_text()) for name in GENERATORS}
-    found = [entry for library in libraries.values() for entry in library]
-    assert found
+    entries = [entry for library in libraries.values() for entry in library]
+    assert entries
     for name, library in libraries.items():
         for entry in library:
             assert list(entry)[:5] == EXPERIENCE_KEYS

@@ -74,10 +74,10 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "config").mkdir()
     (tmp_path / "config/grpo_config.yaml").write_text(YAML)
     for name in ("grid", "arterial"):
-        place = tmp_path / f"data/grpo_datasets/{name}"
-        place.mkdir(parents=True)
+        subfolder = tmp_path / f"data/grpo_datasets/{name}"
+        subfolder.mkdir(parents=True)
         rows = [{"id": f"{name}_{n}", "prompt": f"The queue is {n}.", **ROW} for n in range(4)]
-        (place / "grpo_dataset.json").write_text(json.dumps(rows))
+        (subfolder / "grpo_dataset.json").write_text(json.dumps(rows))
     (tmp_path / "rewards.py").write_text(REWARDS)
     return tmp_path
 
@@ -113,10 +113,10 @@ def test_the_command_line_has_priority_over_the_file(folder, capsys):
 
 
 def test_the_dataset_of_a_file_or_a_folder(folder):
-    whole = load_grpo_dataset("data/grpo_datasets")
-    assert len(whole) == 8
-    assert whole[0]["prompt"] == [{"role": "user", "content": "The queue is 0."}]
-    assert {"id", "scenario", "junction_id"} <= set(whole.column_names)
+    dataset = load_grpo_dataset("data/grpo_datasets")
+    assert len(dataset) == 8
+    assert dataset[0]["prompt"] == [{"role": "user", "content": "The queue is 0."}]
+    assert {"id", "scenario", "junction_id"} <= set(dataset.column_names)
     assert len(load_grpo_dataset("data/grpo_datasets/grid/grpo_dataset.json")) == 4
 
 

@@ -65,15 +65,15 @@ def keys(value):
 @pytest.fixture(scope="module")
 def folder(api_index, tmp_path_factory):
     """A folder in which the commands of the document were run."""
-    place = tmp_path_factory.mktemp("document")
-    shutil.copytree(api_index.path.parent, place / "stage0/data/api_index")
+    root = tmp_path_factory.mktemp("document")
+    shutil.copytree(api_index.path.parent, root / "stage0/data/api_index")
     with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(place)
+        patch.chdir(root)
         seeds = "stage0/data/prompt_seeds/prompt_seeds.jsonl"
         assert phaser(["prompt-seeds", "--count", "200", "--lang", "zh", "--out", seeds]) == 0
         for text in (SETS, MOCK, SCORE):
             run(text)
-    return place
+    return root
 
 
 @pytest.fixture
@@ -91,17 +91,17 @@ def test_the_sets_have_the_counts_and_no_overlap(grpo):
 
 
 def test_the_rollouts_are_rows_of_the_format(grpo):
-    made = rows(grpo / "rollouts/mock_step0001.jsonl")
-    assert len(made) == 64
-    assert {frozenset(row) for row in made} == {frozenset(("step", "prompt_id", "group_id", "text", "meta"))}
-    assert made[0]["meta"]["decode"] == {"temperature": 0.7, "top_p": 0.9, "max_new_tokens": 1800}
-    assert re.match(r"\[PLAN\].*\[/PLAN\]\n```javascript\n.*```", made[0]["text"], re.DOTALL)
-    assert set(Counter(row["prompt_id"] for row in made).values()) == {8}
+    rollouts = rows(grpo / "rollouts/mock_step0001.jsonl")
+    assert len(rollouts) == 64
+    assert {frozenset(row) for row in rollouts} == {frozenset(("step", "prompt_id", "group_id", "text", "meta"))}
+    assert rollouts[0]["meta"]["decode"] == {"temperature": 0.7, "top_p": 0.9, "max_new_tokens": 1800}
+    assert re.match(r"\[PLAN\].*\[/PLAN\]\n```javascript\n.*```", rollouts[0]["text"], re.DOTALL)
+    assert set(Counter(row["prompt_id"] for row in rollouts).values()) == {8}
 
 
 def test_every_scored_row_has_one_shape_and_its_advantage(grpo):
-    made, scored = rows(grpo / "rollouts/mock_step0001.jsonl"), rows(grpo / "rewards/mock_step0001_scored.jsonl")
-    assert [row["text"] for row in scored] == [row["text"] for row in made]
+    rollouts, scored = rows(grpo / "rollouts/mock_step0001.jsonl"), rows(grpo / "rewards/mock_step0001_scored.jsonl")
+    assert [row["text"] for row in scored] == [row["text"] for row in rollouts]
     assert {"good", "parse_fail", "unsafe"} <= {row["meta"]["quality"] for row in scored}
     shapes = {json.dumps([keys(row["reward"]), sorted(row["validation"])], sort_keys=True) for row in scored}
     assert len(shapes) == 1
@@ -180,10 +180,10 @@ def test_the_replies_of_a_generator_are_written_as_rollouts_and_scored(tmp_path)
     )
     written = rows(out)
     assert [row["text"] for row in written] == [
-        one["completion"]["text"] for group in stored for one in group["rollouts"]
+        rollout["completion"]["text"] for group in stored for rollout in group["rollouts"]
     ]
     assert {frozenset(row) for row in written} == {frozenset(("step", "prompt_id", "group_id", "text", "meta"))}
     flags = ["--prompts", str(prompts), "--rollouts", str(out), "--out", str(tmp_path / "scored.jsonl")]
     assert score_rollouts([*flags, "--task", "math", "--workers", "1"]) == 0
     verdicts = [row["is_correct"] for row in rows(tmp_path / "scored.jsonl")]
-    assert verdicts == [one["is_correct"] for group in stored for one in group["rollouts"]]
+    assert verdicts == [rollout["is_correct"] for group in stored for rollout in group["rollouts"]]

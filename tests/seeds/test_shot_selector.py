@@ -43,19 +43,19 @@ lr_scheduler: cosine
 @pytest.fixture(scope="module")
 def folder(shared_world, tmp_path_factory):  # noqa: F811
     """The folders of the document, with an SFT checkpoint (its version v2)."""
-    place = tmp_path_factory.mktemp("document") / "results/okvqa"
-    (place / "generated_data").mkdir(parents=True)
-    shutil.copy(shared_world / "beams.json", place / "generated_data/test.json")
-    shutil.copy(shared_world / "embeddings.npy", place / "embeddings.npy")
-    words = ["--beam-data", place / "generated_data/test.json", "--embeddings", place / "embeddings.npy"]
-    assert selector(["sft", *map(str, words), "--output-dir", str(place / "model_cpk/v2")]) == 0
-    return place
+    root = tmp_path_factory.mktemp("document") / "results/okvqa"
+    (root / "generated_data").mkdir(parents=True)
+    shutil.copy(shared_world / "beams.json", root / "generated_data/test.json")
+    shutil.copy(shared_world / "embeddings.npy", root / "embeddings.npy")
+    words = ["--beam-data", root / "generated_data/test.json", "--embeddings", root / "embeddings.npy"]
+    assert selector(["sft", *map(str, words), "--output-dir", str(root / "model_cpk/v2")]) == 0
+    return root
 
 
 def post_train(folder, checkpoint, output, *words):
     """``bash scripts/grpo_post_train.sh``: the script passes its words on to this command."""
-    given = ["--sft_ckpt", folder / checkpoint, "--beam_data", folder / "generated_data/test.json", *words]
-    return selector(["train", *map(str, given), "--output_dir", str(folder / "model_cpk/v3" / output)])
+    flags = ["--sft_ckpt", folder / checkpoint, "--beam_data", folder / "generated_data/test.json", *words]
+    return selector(["train", *map(str, flags), "--output_dir", str(folder / "model_cpk/v3" / output)])
 
 
 def metrics(folder, output):

@@ -127,9 +127,9 @@ def test_the_phases_from_one_file(place, capsys):
         printed = capsys.readouterr().out
         assert "loss             1 dapo, beta 0.05, 0.3 teacher-SFT (5 traces), 0.2 self-SFT\n" in printed
         assert train.main(["--config", "config.yaml", *online, "--dry-run"]) == 0  # the default output of the traces
-        found = capsys.readouterr().out
-        assert "loss             1 dapo, beta 0.05, 0.3 teacher-SFT (5 traces), 0.2 self-SFT\n" in found
-        assert "teacher traces   data/teacher_traces.jsonl\n" in found
+        shown = capsys.readouterr().out
+        assert "loss             1 dapo, beta 0.05, 0.3 teacher-SFT (5 traces), 0.2 self-SFT\n" in shown
+        assert "teacher traces   data/teacher_traces.jsonl\n" in shown
         with pytest.raises(Exception, match=r"none\.jsonl"):
             train.main(["--config", "config.yaml", *online, "--teacher-traces", "none.jsonl", "--dry-run"])
         sft = ["--mode", "sft", "--dataset-path", "data/teacher_traces.jsonl", "--prompts", "compact", "--no-bf16"]
@@ -185,6 +185,6 @@ def test_the_examples_of_the_document():
     labels = batch["labels"][0].tolist()
     prompt = labels.count(-100)
     assert labels[:prompt] == [-100] * prompt
-    said = tokenizer.decode(labels[prompt:])
-    assert "推理过程" in said
-    assert "问题描述" not in said
+    learned = tokenizer.decode(labels[prompt:])
+    assert "推理过程" in learned
+    assert "问题描述" not in learned

@@ -15,4 +15,4 @@ def attributes(value):
     """A value whose mappings have attributes, at any depth."""
     if isinstance(value, dict):
         return Attributes(value)
-    return [attributes(one) for one in value] if isinstance(value, list) else value
+    return [attributes(entry) for entry in value] if isinstance(value, list) else value

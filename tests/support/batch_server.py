@@ -128,12 +128,12 @@ class BatchServer:
         async with aiohttp.ClientSession() as session:
             for number, line in enumerate(lines):
                 await asyncio.sleep(self.delay_s / len(lines))
-                given = self.line_of(line["custom_id"], line["body"])
+                replacement = self.line_of(line["custom_id"], line["body"])
                 if self.answers is not None and number >= self.answers:
                     error = {"code": "batch_expired", "message": "This request could not be executed in time."}
                     errors.append(json.dumps({"custom_id": line["custom_id"], "response": None, "error": error}))
-                elif given is not None:
-                    output += [given] if given else []
+                elif replacement is not None:
+                    output += [replacement] if replacement else []
                 else:
                     headers = {"X-Sample-Index": "0"}
                     async with session.post(url, json=line["body"], headers=headers) as reply:

@@ -139,10 +139,10 @@ async def _reset(plan, request, handler):
 
 async def _cut_off(plan, request, handler):
     """Send half of the announced body, then close the connection."""
-    whole = (await handler(request)).body
-    response = web.StreamResponse(headers={"Content-Type": "application/json", "Content-Length": str(len(whole))})
+    body = (await handler(request)).body
+    response = web.StreamResponse(headers={"Content-Type": "application/json", "Content-Length": str(len(body))})
     await response.prepare(request)
-    await response.write(whole[: len(whole) // 2])
+    await response.write(body[: len(body) // 2])
     if request.transport is not None:
         request.transport.abort()
     return response
@@ -150,8 +150,8 @@ async def _cut_off(plan, request, handler):
 
 async def _truncated(plan, request, handler):
     """A complete HTTP reply with truncated JSON."""
-    whole = (await handler(request)).body
-    return web.Response(body=whole[: len(whole) // 2], content_type="application/json")
+    body = (await handler(request)).body
+    return web.Response(body=body[: len(body) // 2], content_type="application/json")
 
 
 async def _empty(plan, request, handler):
@@ -299,12 +299,12 @@ def chat_app(
             return web.json_response(refused[1], status=refused[0])
         await asyncio.sleep(latency_s)
         count = 1 if ignores_n else body.get("n", 1)
-        choices = [(answer(body, first + place), "stop") for place in range(count)]
+        choices = [(answer(body, first + index), "stop") for index in range(count)]
         payload = _completion(body["model"], choices, prompt_tokens(body), sum(len(text) for text, _ in choices))
         payload["usage"] |= usage
         if reply_fields is not None:
-            for place, choice in enumerate(payload["choices"]):
-                choice.update(reply_fields(body, first + place))
+            for index, choice in enumerate(payload["choices"]):
+                choice.update(reply_fields(body, first + index))
         return web.json_response(payload)
 
     async def list_models(request: web.Request) -> web.Response:
@@ -328,8 +328,8 @@ def _completion(model, choices, prompt_tokens, completion_tokens):
         "created": 1_700_000_000,
         "model": model,
         "choices": [
-            {"index": place, "message": {"role": "assistant", "content": text}, "finish_reason": reason}
-            for place, (text, reason) in enumerate(choices)
+            {"index": index, "message": {"role": "assistant", "content": text}, "finish_reason": reason}
+            for index, (text, reason) in enumerate(choices)
         ],
         "usage": {
             "prompt_tokens": prompt_tokens,

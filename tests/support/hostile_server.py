@@ -33,10 +33,10 @@ class Attempt:
         """The proper reply. The server has worked on it: it is billed."""
         self.server.billed[self.message] += 1
         first = int(self.request.headers.get("X-Sample-Index", "0"))
-        texts = [self.server.answers(self.message, first + place) for place in range(self.body.get("n", 1))]
-        made = reply(texts, self.body["model"])
-        self.server.billed_tokens += made["usage"]["prompt_tokens"] + made["usage"]["completion_tokens"]
-        return made
+        texts = [self.server.answers(self.message, first + index) for index in range(self.body.get("n", 1))]
+        payload = reply(texts, self.body["model"])
+        self.server.billed_tokens += payload["usage"]["prompt_tokens"] + payload["usage"]["completion_tokens"]
+        return payload
 
     @property
     def key(self) -> str:
@@ -105,7 +105,7 @@ class HostileServer:
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
-        message = "\n".join(one["content"] for one in body["messages"])
+        message = "\n".join(turn["content"] for turn in body["messages"])
         self.seen.append(message)
         attempt = Attempt(self, request, body, message, self.seen.count(message))
         kind = KINDS.get(self._kind or message.split()[0], FINE)
@@ -124,8 +124,8 @@ class HostileServer:
 def reply(texts, model="m", **fields) -> dict:
     """A reply of the chat protocol; ``fields`` are added to each choice."""
     choices = [
-        {"index": place, "message": {"role": "assistant", "content": text}, "finish_reason": "stop", **fields}
-        for place, text in enumerate(texts)
+        {"index": index, "message": {"role": "assistant", "content": text}, "finish_reason": "stop", **fields}
+        for index, text in enumerate(texts)
     ]
     usage = {"prompt_tokens": 11, "completion_tokens": sum(map(len, texts))}
     return {"id": "1", "object": "chat.completion", "model": model, "choices": choices, "usage": usage}
@@ -186,47 +186,47 @@ _add("redirect_loop", lambda attempt: web.Response(status=307, headers={"Locatio
 # Bodies with status 200 that are no reply. The server has worked on them, so the request is billed twice.
 def _body(make: Callable[[dict], object], content_type: str = "application/json"):
     def act(attempt):
-        made = make(attempt.whole())
-        body = made if isinstance(made, bytes) else json.dumps(made).encode()
+        content = make(attempt.whole())
+        body = content if isinstance(content, bytes) else json.dumps(content).encode()
         return web.Response(body=body, content_type=content_type)
 
     return act
 
 
 def _changed(**fields):
-    return _body(lambda whole: {**whole, **fields})
+    return _body(lambda body: {**body, **fields})
 
 
 def _choice(**fields):
-    return _body(lambda whole: {**whole, "choices": [{**one, **fields} for one in whole["choices"]]})
+    return _body(lambda body: {**body, "choices": [{**choice, **fields} for choice in body["choices"]]})
 
 
 def _part(**fields):
     """A choice whose text is cut off, with further fields."""
 
-    def make(whole):
-        for one in whole["choices"]:
-            one["message"]["content"] = one["message"]["content"][:3]
-            one.update(fields)
-        return whole
+    def make(body):
+        for choice in body["choices"]:
+            choice["message"]["content"] = choice["message"]["content"][:3]
+            choice.update(fields)
+        return body
 
     return _body(make)
 
 
 _UPSTREAM = {"code": 502, "message": "Provider returned error"}
 for _name, _act in {
-    "empty_body": _body(lambda whole: b""),
-    "html": _body(lambda whole: b"<html>please log in</html>", "text/html"),
-    "null": _body(lambda whole: None),
-    "list": _body(lambda whole: []),
-    "string": _body(lambda whole: "answer"),
-    "number": _body(lambda whole: 7),
-    "deep": _body(lambda whole: b"[" * 100_000),
-    "huge_integer": _body(lambda whole: b'{"choices": ' + b"9" * 5000 + b"}"),
-    "two_documents": _body(lambda whole: json.dumps(whole).encode() * 2),
-    "truncated": _body(lambda whole: json.dumps(whole).encode()[:60]),
-    "not_utf8": _body(lambda whole: b'{"choices": "\xff\xfe"}'),
-    "event_stream": _body(lambda whole: b"data: " + json.dumps(whole).encode() + b"\n\ndata: [DONE]\n\n"),
+    "empty_body": _body(lambda body: b""),
+    "html": _body(lambda body: b"<html>please log in</html>", "text/html"),
+    "null": _body(lambda body: None),
+    "list": _body(lambda body: []),
+    "string": _body(lambda body: "answer"),
+    "number": _body(lambda body: 7),
+    "deep": _body(lambda body: b"[" * 100_000),
+    "huge_integer": _body(lambda body: b'{"choices": ' + b"9" * 5000 + b"}"),
+    "two_documents": _body(lambda body: json.dumps(body).encode() * 2),
+    "truncated": _body(lambda body: json.dumps(body).encode()[:60]),
+    "not_utf8": _body(lambda body: b'{"choices": "\xff\xfe"}'),
+    "event_stream": _body(lambda body: b"data: " + json.dumps(body).encode() + b"\n\ndata: [DONE]\n\n"),
     "no_choices": _changed(choices=None),
     "choices_object": _changed(choices={}),
     "choices_empty": _changed(choices=[]),
@@ -235,7 +235,7 @@ for _name, _act in {
     "message_null": _choice(message=None),
     "message_list": _choice(message=["answer"]),
     "content_number": _choice(message={"role": "assistant", "content": 7}),
-    "empty": _body(lambda whole: {**reply([""]), "usage": {"prompt_tokens": 7, "completion_tokens": 0}}),
+    "empty": _body(lambda body: {**reply([""]), "usage": {"prompt_tokens": 7, "completion_tokens": 0}}),
     "choice_error": _part(error=_UPSTREAM, finish_reason="error"),
     "choice_error_stop": _part(error=_UPSTREAM),
     "finish_error": _part(finish_reason="error"),
@@ -245,30 +245,30 @@ for _name, _act in {
     "finish_network": _part(finish_reason="network_error"),
     "error_beside_choices": _changed(error=_UPSTREAM),
     "error_text": _changed(error="the model is overloaded"),
-    "error_object": _body(lambda whole: {"object": "error", "message": "engine is dead", "code": 500}),
-    "error_429_text": _body(lambda whole: {"error": {"message": "slow down", "code": "429"}}),
+    "error_object": _body(lambda body: {"object": "error", "message": "engine is dead", "code": 500}),
+    "error_429_text": _body(lambda body: {"error": {"message": "slow down", "code": "429"}}),
 }.items():
     _add(_name, _act, bills=2)
 
 
 # Replies that lie but hold the answer.
-def _mixed(whole):
-    whole["choices"].reverse()
-    return whole
+def _mixed(body):
+    body["choices"].reverse()
+    return body
 
 
 for _name, _act in {
     "usage_missing": _changed(usage=None),
     "usage_text": _changed(usage={"prompt_tokens": "many", "completion_tokens": []}),
     "usage_negative": _changed(usage={"prompt_tokens": -5, "completion_tokens": -1}),
-    "usage_nan": _body(lambda whole: json.dumps({**whole, "usage": {"completion_tokens": float("nan")}}).encode()),
+    "usage_nan": _body(lambda body: json.dumps({**body, "usage": {"completion_tokens": float("nan")}}).encode()),
     "model_number": _changed(model=7),
     "other_model": _changed(model="another"),
     "choices_reversed": _body(_mixed),
-    "more_choices": _body(lambda whole: {**whole, "choices": whole["choices"] + reply(["too much"])["choices"]}),
+    "more_choices": _body(lambda body: {**body, "choices": body["choices"] + reply(["too much"])["choices"]}),
     "error_empty": _changed(error={"message": "", "code": None}),
-    "bom": _body(lambda whole: b"\xef\xbb\xbf" + json.dumps(whole).encode()),
-    "wrong_type": _body(lambda whole: whole, "text/plain"),
+    "bom": _body(lambda body: b"\xef\xbb\xbf" + json.dumps(body).encode()),
+    "wrong_type": _body(lambda body: body, "text/plain"),
     "logprobs_text": _choice(logprobs="none"),
     "token_ids_text": _choice(token_ids=["a"]),
     "tool_calls": _choice(tool_calls=[{"function": None}]),
@@ -353,25 +353,25 @@ def _echo(make: Callable[[dict, str], dict], status: int = 200, escaped: bool = 
     return act
 
 
-def _says(whole, key):
-    whole["choices"][0]["message"]["content"] = f"You sent Bearer {key}\n{key[:20]} and {key[-16:]}."
-    return whole
+def _says(body, key):
+    body["choices"][0]["message"]["content"] = f"You sent Bearer {key}\n{key[:20]} and {key[-16:]}."
+    return body
 
 
-def _thinks(whole, key):
-    whole["choices"][0]["message"]["reasoning_content"] = f"The key is {key}"
-    return whole
+def _thinks(body, key):
+    body["choices"][0]["message"]["reasoning_content"] = f"The key is {key}"
+    return body
 
 
 ECHOES = {
     "echo_text": _echo(_says),
     "echo_escaped": _echo(_says, escaped=True),
     "echo_reasoning": _echo(_thinks),
-    "echo_model": _echo(lambda whole, key: {**whole, "model": key}),
-    "echo_finish": _echo(lambda whole, key: {**whole, "choices": [{**whole["choices"][0], "finish_reason": key}]}),
-    "echo_error": _echo(lambda whole, key: {"error": {"message": f"bad key {key}", "code": 503}}),
-    "echo_503": _echo(lambda whole, key: {"error": {"message": f"key {key[:20]} is over its limit"}}, status=503),
-    "echo_400": _echo(lambda whole, key: {"error": {"message": f"filtered for {key}", "code": "content_filter"}}, 400),
+    "echo_model": _echo(lambda body, key: {**body, "model": key}),
+    "echo_finish": _echo(lambda body, key: {**body, "choices": [{**body["choices"][0], "finish_reason": key}]}),
+    "echo_error": _echo(lambda body, key: {"error": {"message": f"bad key {key}", "code": 503}}),
+    "echo_503": _echo(lambda body, key: {"error": {"message": f"key {key[:20]} is over its limit"}}, status=503),
+    "echo_400": _echo(lambda body, key: {"error": {"message": f"filtered for {key}", "code": "content_filter"}}, 400),
 }
 for _name, _act in ECHOES.items():
     _add(_name, _act, bills=2 if _name in ("echo_error", "echo_503") else 1, ends=OPEN if "400" in _name else ANSWERED)

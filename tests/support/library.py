@@ -69,15 +69,15 @@ def log_of(path):
 
 
 def contents(library):
-    return [one.content for one in library.state.experiences]
+    return [experience.content for experience in library.state.experiences]
 
 
 def by_hand(library, contents=None, new=()):
     """The library after an edit of its JSON file: other contents, by id, and new entries."""
     path = library.json_path
     stored = entries(path) if path.exists() else []
-    for one in stored:
-        one["content"] = (contents or {}).get(one["id"], one["content"])
+    for entry in stored:
+        entry["content"] = (contents or {}).get(entry["id"], entry["content"])
     path.write_text(json.dumps([*stored, *({"content": text} for text in new)]), encoding="utf-8")
     return ExperienceLibrary(path, clock=library._clock)
 

@@ -116,36 +116,36 @@ def responses_app(
         return _response(body, _chat_of_responses(body), int(headers.get("x-sample-index", 0)))
 
     def _response(body, chat, index):
-        said, output, status = chat["messages"][-1]["content"], [], {"status": "completed"}
+        prompt, output, status = chat["messages"][-1]["content"], [], {"status": "completed"}
         cached = len(body.get("instructions") or "") // 4
         usage = {
             "input_tokens": 11 + cached,
             "input_tokens_details": {"cached_tokens": cached, "cache_write_tokens": 0},
         }
         text, thought = answer(chat, index), 0
-        if "[reasoning]" in said:
+        if "[reasoning]" in prompt:
             thought = 30
             summary = [{"type": "summary_text", "text": THOUGHT}]
             output.append({"id": "rs_1", "type": "reasoning", "summary": summary})
-        if "[tool]" in said and chat["messages"][-1]["role"] != "tool":
+        if "[tool]" in prompt and chat["messages"][-1]["role"] != "tool":
             name = body["tools"][0]["name"]
             call = {"id": "fc_1", "type": "function_call", "call_id": "call_1", "name": name, "status": "completed"}
             output.append({**call, "arguments": '{"city": "Bern"}'})
-        elif "[filter]" in said:
+        elif "[filter]" in prompt:
             status = {"status": "incomplete", "incomplete_details": {"reason": "content_filter"}}
-        elif "[failed]" in said:
+        elif "[failed]" in prompt:
             status = {"status": "failed", "error": {"code": "server_error", "message": "The model failed."}}
         else:
-            part = {"type": "output_text", "text": text, "annotations": []}
+            content_part = {"type": "output_text", "text": text, "annotations": []}
             if "include" in body:
-                part["logprobs"] = [{"token": text, "bytes": [], "logprob": -0.5, "top_logprobs": []}]
-            if "[refusal]" in said:
-                part = {"type": "refusal", "refusal": "I'm sorry, I cannot help with that."}
-            if "[cut off]" in said:
-                part["text"] = text[:3]
+                content_part["logprobs"] = [{"token": text, "bytes": [], "logprob": -0.5, "top_logprobs": []}]
+            if "[refusal]" in prompt:
+                content_part = {"type": "refusal", "refusal": "I'm sorry, I cannot help with that."}
+            if "[cut off]" in prompt:
+                content_part["text"] = text[:3]
                 status = {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
             role = {"id": "msg_1", "type": "message", "role": "assistant", "status": status["status"]}
-            output.append({**role, "content": [part]})
+            output.append({**role, "content": [content_part]})
         usage |= {"output_tokens": len(text) + thought, "output_tokens_details": {"reasoning_tokens": thought}}
         usage["total_tokens"] = usage["input_tokens"] + usage["output_tokens"]
         common = {"id": "resp_1", "object": "response", "created_at": 1.0, "model": body["model"], "error": None}
@@ -197,20 +197,20 @@ def anthropic_app(
             raise Refused(401, "invalid x-api-key", kind="authentication_error")
         _check(body)
         chat = _chat_of_anthropic(body)
-        said, text = chat["messages"][-1]["content"], answer(chat, int(headers.get("x-sample-index", 0)))
+        prompt, text = chat["messages"][-1]["content"], answer(chat, int(headers.get("x-sample-index", 0)))
         content, stop, thought = [], "end_turn", 0
         if "thinking" in body:
             content.append({"type": "thinking", "thinking": THOUGHT, "signature": "c2ln"})
             thought = 30
-        if "[tool]" in said and chat["messages"][-1]["role"] != "tool":
+        if "[tool]" in prompt and chat["messages"][-1]["role"] != "tool":
             name, stop = body["tools"][0]["name"], "tool_use"
             content.append({"type": "tool_use", "id": "toolu_1", "name": name, "input": {"city": "Bern"}})
-        elif "[refusal]" in said or "[filter]" in said:
+        elif "[refusal]" in prompt or "[filter]" in prompt:
             stop = "refusal"
-        elif "[failed]" in said:
+        elif "[failed]" in prompt:
             return {"type": "error", "error": {"type": "api_error", "message": "Internal server error"}}
         else:
-            if "[cut off]" in said:
+            if "[cut off]" in prompt:
                 text, stop = text[:3], "max_tokens"
             content.append({"type": "text", "text": text})
         system = body.get("system", [])

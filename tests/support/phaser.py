@@ -99,5 +99,5 @@ class ScriptedValidator:
 def find(index, symbol):
     """The row of a symbol in an index of the API, inherited members included; None if there is none."""
     owner, separator, name = symbol.partition("#") if "#" in symbol else symbol.rpartition(".")
-    members = [f"{each}{sign}{name}" for each in index.lineage(owner) for sign in "#."] if separator else []
-    return next((index._rows[each] for each in (symbol, *members) if each in index._rows), None)
+    members = [f"{ancestor}{sign}{name}" for ancestor in index.lineage(owner) for sign in "#."] if separator else []
+    return next((index._rows[key] for key in (symbol, *members) if key in index._rows), None)

@@ -34,16 +34,16 @@ def draw(seed: int, folder: Path) -> dict:
     rng = random.Random(seed)
     paper = rng.choice(PAPERS)
     image = Image.new("RGB", (CELL * SIDE, CELL * SIDE), paper)
-    pen, seen = ImageDraw.Draw(image), Counter()
+    pen, counts = ImageDraw.Draw(image), Counter()
     for cell in rng.sample(range(SIDE * SIDE), rng.randint(5, 12)):
         colour, shape = rng.choice(list(COLOURS)), rng.choice(SHAPES)
         x, y = CELL * (cell % SIDE) + CELL // 2, CELL * (cell // SIDE) + CELL // 2
         box = (x - HALF, y - HALF, x + HALF, y + HALF)
         (pen.ellipse if shape == "circle" else pen.rectangle)(box, fill=COLOURS[colour])
-        seen[colour, shape] += 1
+        counts[colour, shape] += 1
     image.save(folder / f"{seed}.png")
     colour, shape = rng.choice(list(COLOURS)), rng.choice(SHAPES)
-    count = seen[colour, shape]
+    count = counts[colour, shape]
     people = [str(count)] * 8 + [str(count + 1)] * 2
     return {"question_id": seed, "question": f"how many {colour} {shape}s?", "answers": people, "image": f"{seed}.png"}
 
@@ -59,7 +59,7 @@ def see(png: bytes) -> tuple[int, tuple[int, ...]]:
     with Image.open(io.BytesIO(png)) as image:
         pixels = np.asarray(image.convert("RGB")).astype(int)
     paper = PAPERS.index(tuple(pixels[0, 0].tolist()))
-    seen = Counter()
+    counts = Counter()
     for row in range(SIDE):
         for column in range(SIDE):
             y, x = CELL * row + CELL // 2, CELL * column + CELL // 2
@@ -67,8 +67,8 @@ def see(png: bytes) -> tuple[int, tuple[int, ...]]:
             colour = next((name for name, value in COLOURS.items() if value == middle), None)
             if colour is not None:
                 corner = tuple(pixels[y - HALF, x - HALF].tolist())
-                seen[colour, "square" if corner == middle else "circle"] += 1
-    return paper, tuple(seen[colour, shape] for colour in COLOURS for shape in SHAPES)
+                counts[colour, "square" if corner == middle else "circle"] += 1
+    return paper, tuple(counts[colour, shape] for colour in COLOURS for shape in SHAPES)
 
 
 class ShapeEncoder:
@@ -106,10 +106,10 @@ def chance_of_right(content: list) -> tuple[float, int, float]:
     pictures = [base64.b64decode(p["image_url"]["url"].partition(",")[2]) for p in content if p["type"] == "image_url"]
     asked = re.findall(r"how many (\w+) (\w+)s\?", " ".join(p["text"] for p in content if p["type"] == "text"))
     assert len(pictures) == len(asked)
-    (*papers, paper), counts = [see(one)[0] for one in pictures], see(pictures[-1])[1]
+    (*papers, paper), counts = [see(picture)[0] for picture in pictures], see(pictures[-1])[1]
     (*others, (colour, shape)) = asked
     right = dict(zip([(c, s) for c in COLOURS for s in SHAPES], counts, strict=True))[colour, shape]
-    chance = BASE + SAME_PAPER * (paper in papers) + SAME_SHAPE * any(one == shape for _, one in others)
+    chance = BASE + SAME_PAPER * (paper in papers) + SAME_SHAPE * any(other_shape == shape for _, other_shape in others)
     draw = int.from_bytes(hashlib.sha256(pictures[-1] + f"{colour}{shape}".encode()).digest()[:8]) / 2**64
     return chance, right, draw
 
@@ -121,15 +121,15 @@ def seeing_app(log: list | None = None) -> web.Application:
         body = await request.json()
         if log is not None:
             log.append(body)
-        user, *given = body["messages"]
+        user, *answers = body["messages"]
         chance, right, draw = chance_of_right(user["content"])
         usage = {"prompt_tokens": 100, "completion_tokens": 1, "total_tokens": 101}
         reply = {"id": "1", "object": "chat.completion", "created": 0, "model": body["model"], "usage": usage}
-        said = str(right) if draw < chance else str(right + 2)
-        message = {"role": "assistant", "content": f"{said} Question: next"}
+        count = str(right) if draw < chance else str(right + 2)
+        message = {"role": "assistant", "content": f"{count} Question: next"}
         reply["choices"] = [{"index": 0, "message": message, "finish_reason": "stop"}]
-        if given:
-            answer = given[0]["content"]
+        if answers:
+            answer = answers[0]["content"]
             value = math.log(0.98 * chance + 0.01 if answer == str(right) else 0.01)
             tokens = [("<|image|>", -20.0), (":", -1.0), (answer, value)]
             reply["prompt_logprobs"] = [

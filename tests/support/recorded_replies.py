@@ -124,7 +124,7 @@ class RecordedReplies:
             text = _last_in(prompt, recorded)
             if text is not None:
                 problem = next(iter(recorded[text].values())).problem_id
-                lessons = (one.content for one in self._libraries[name] if one.source_problem == problem)
+                lessons = (lesson.content for lesson in self._libraries[name] if lesson.source_problem == problem)
                 return next(lessons, "none")
         return "none"
 
@@ -152,8 +152,8 @@ def _last_in(prompt: str, texts: Iterable[str]) -> str | None:
 
     Of two texts that end at the same position the longer one is returned; the other is a part of it.
     """
-    found = ((start + len(text), len(text), text) for text in texts if (start := prompt.rfind(text)) >= 0)
-    return max(found, default=(0, 0, None))[2]
+    matches = ((start + len(text), len(text), text) for text in texts if (start := prompt.rfind(text)) >= 0)
+    return max(matches, default=(0, 0, None))[2]
 
 
 def _plain(text: str) -> str:

@@ -7,10 +7,10 @@ TEXT = "Let $x$ be a number with\n\\[x + 1 = 43\\]\nFind $x$."
 OTHER = "How many sides has a square? Answer with an integer, please."
 
 
-def recorded_group(text=TEXT, rollouts=(), problem_id="p1", **rest):
+def recorded_group(text=TEXT, rollouts=(), problem_id="p1", **fields):
     pairs = rollouts or [(repr(SCAFFOLD), "40"), (json.dumps(SCAFFOLD), "41"), (SCAFFOLD, "42")]
     return {
-        "problem_id": problem_id, "problem_text": text, "ground_truth": "42", "timestamp": "t", **rest,
+        "problem_id": problem_id, "problem_text": text, "ground_truth": "42", "timestamp": "t", **fields,
         "rollouts": [{"rollout_id": k, "scaffold": s, "answer": a} for k, (s, a) in enumerate(pairs, 1)],
     }  # fmt: skip
 

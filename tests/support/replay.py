@@ -123,28 +123,28 @@ class _Handlers:
 
     async def chat(self, request: web.Request) -> web.Response:
         raw = await request.read()
-        seen = Seen("", "", "", None, 0, 200, hashlib.sha256(raw).hexdigest()[:16])
+        entry = Seen("", "", "", None, 0, 200, hashlib.sha256(raw).hexdigest()[:16])
         try:
             body = ChatBody.parse(raw)
-            seen = seen._replace(model=body.model, n=body.n, seed=body.seed)
+            entry = entry._replace(model=body.model, n=body.n, seed=body.seed)
             if body.for_analyst:
                 samples: Sequence[str] = [with_lesson(self.replies.lesson(body.model, body.messages))] * body.n
             else:
-                found = self.replies.find(body.model, body.messages)
-                seen = seen._replace(problem_id=found.problem_id, generator_id=found.generator_id)
+                recording = self.replies.find(body.model, body.messages)
+                entry = entry._replace(problem_id=recording.problem_id, generator_id=recording.generator_id)
                 first = _first_index(request.headers.get("X-Sample-Index"), body.seed)
-                samples = [found.replies[(first + k) % len(found.replies)] for k in range(body.n)]
+                samples = [recording.replies[(first + k) % len(recording.replies)] for k in range(body.n)]
         except NotRecordedError as error:
-            seen = seen._replace(status=404)
+            entry = entry._replace(status=404)
             raise ApiError(404, error.code, str(error)) from error
         except ApiError as error:
-            seen = seen._replace(status=error.status)
+            entry = entry._replace(status=error.status)
             raise
         finally:
-            self.seen[seen] += 1
+            self.seen[entry] += 1
         if self.latency_s:
             await self.sleep(self.latency_s)
-        return web.json_response(_completion(body, samples, seen.body))
+        return web.json_response(_completion(body, samples, entry.body))
 
     async def models(self, request: web.Request) -> web.Response:
         names = sorted({*self.replies.problems, ANALYST_ROLE})

@@ -88,5 +88,5 @@ class ScoringFolder:
         return json.loads((self.folder / name).read_text())
 
 
-def rollout(prompt, answer, place=0, step=1, **more):
-    return {"step": step, "prompt_id": prompt, "group_id": place, "text": f"<answer>{answer}</answer>", **more}
+def rollout(prompt, answer, group=0, step=1, **more):
+    return {"step": step, "prompt_id": prompt, "group_id": group, "text": f"<answer>{answer}</answer>", **more}

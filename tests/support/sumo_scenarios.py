@@ -17,9 +17,9 @@ def write_scenario(folder, name, *, columns=1, rows=1, seed=11, lanes=1, per_hou
         lanes: per direction.
         per_hour: vehicles of each entry.
     """
-    place = folder / name
-    place.mkdir(parents=True)
-    network, trips, routes = (place / f"{name}.{end}.xml" for end in ("net", "trips", "rou"))
+    scenario = folder / name
+    scenario.mkdir(parents=True)
+    network, trips, routes = (scenario / f"{name}.{end}.xml" for end in ("net", "trips", "rou"))
     _run(
         "netgenerate",
         *("--grid", "--grid.x-number", columns, "--grid.y-number", rows, "--grid.length", 200),
@@ -27,10 +27,10 @@ def write_scenario(folder, name, *, columns=1, rows=1, seed=11, lanes=1, per_hou
         *("--default-junction-type", "traffic_light", "--tls.default-type", "static", "--output-file", network),
     )
     root = ElementTree.parse(network).getroot()
-    ends = {each.get("id") for each in root.iter("junction") if each.get("type") == "dead_end"}
-    edges = [each for each in root.iter("edge") if each.get("from")]
-    entries = sorted((each.get("from"), each.get("id")) for each in edges if each.get("from") in ends)
-    exits = sorted((each.get("to"), each.get("id")) for each in edges if each.get("to") in ends)
+    ends = {junction.get("id") for junction in root.iter("junction") if junction.get("type") == "dead_end"}
+    edges = [edge for edge in root.iter("edge") if edge.get("from")]
+    entries = sorted((edge.get("from"), edge.get("id")) for edge in edges if edge.get("from") in ends)
+    exits = sorted((edge.get("to"), edge.get("id")) for edge in edges if edge.get("to") in ends)
     rng = random.Random(seed)
     chosen = []
     for end, entry in entries:
@@ -45,11 +45,11 @@ def write_scenario(folder, name, *, columns=1, rows=1, seed=11, lanes=1, per_hou
     _run("duarouter", "--net-file", network, "--route-files", trips, "--output-file", routes, "--no-warnings")
     for extra in (trips, routes.with_name(f"{name}.rou.alt.xml")):
         extra.unlink()
-    (place / f"{name}.sumocfg").write_text(
+    (scenario / f"{name}.sumocfg").write_text(
         f'<configuration><input><net-file value="{network.name}"/><route-files value="{routes.name}"/></input>'
         f'<time><begin value="0"/><end value="{SECONDS + 300}"/></time></configuration>\n'
     )
-    return place
+    return scenario
 
 
 def _run(tool, *words):

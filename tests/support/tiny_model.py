@@ -98,13 +98,13 @@ def logps(model, rows):
     import torch
 
     with torch.no_grad():
-        found = []
+        totals = []
         for row in rows:
             ids = torch.tensor([row.prompt_ids + row.completion_ids], device=model.device)
             scores = model(input_ids=ids).logits.float().log_softmax(-1)[0, :-1]
             tokens = scores.gather(1, ids[0, 1:, None])[:, 0]
-            found.append(float(tokens[len(row.prompt_ids) - 1 :].sum()))
-    return found
+            totals.append(float(tokens[len(row.prompt_ids) - 1 :].sum()))
+    return totals
 
 
 def load(folder):

@@ -51,7 +51,7 @@ def group(problem, rewards, *, text="How many?", at=0, epoch=0, fields=None):
 def write(path, groups, *, finished=True, settings=None):
     """A rollouts file, and its manifest if ``settings`` are given."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(b"".join(encode_line(one) + b"\n" for one in groups))
+    path.write_bytes(b"".join(encode_line(group) + b"\n" for group in groups))
     if settings is not None:
         name = path.name.replace("_rollouts.jsonl", "_run.json")
         configuration = {"settings": settings, "facts": {"model": "tiny"}}
@@ -62,7 +62,7 @@ def write(path, groups, *, finished=True, settings=None):
 def append(path, groups):
     """More groups at the end of the file, without a lock."""
     with path.open("ab") as stream:
-        stream.write(b"".join(encode_line(one) + b"\n" for one in groups))
+        stream.write(b"".join(encode_line(group) + b"\n" for group in groups))
 
 
 POCKET = ROOT / "tests/characterisation/golden/pocket_journal"

@@ -34,8 +34,8 @@ def language_model(phase: str, role: str) -> dspy.LM:
 
 def example(problem: Problem) -> dspy.Example:
     """A problem with its right answer."""
-    made = dspy.Example(question=problem["text"], answer=problem["answer"], problem=problem["id"])
-    return made.with_inputs("question")
+    labelled = dspy.Example(question=problem["text"], answer=problem["answer"], problem=problem["id"])
+    return labelled.with_inputs("question")
 
 
 def metric(gold: dspy.Example, prediction: Any, trace: object = None) -> bool:
@@ -72,12 +72,12 @@ def mipro(program: dspy.Module, train: list[dspy.Example], held: list[dspy.Examp
 
 def bootstrap(program: dspy.Module, train: list[dspy.Example], held: list[dspy.Example]) -> dspy.Module:
     """BootstrapFewShotWithRandomSearch, with as many candidates as the rollouts allow; three need no demonstrations."""
-    each = len(held) + DEMOS / 2 * _ATTEMPTS
+    per_candidate = len(held) + DEMOS / 2 * _ATTEMPTS
     optimiser = BootstrapFewShotWithRandomSearch(
         metric=metric,
         max_bootstrapped_demos=DEMOS,
         max_labeled_demos=DEMOS,
-        num_candidate_programs=max(0, int(BUDGET / each) - 3),
+        num_candidate_programs=max(0, int(BUDGET / per_candidate) - 3),
         num_threads=THREADS,
     )
     return optimiser.compile(program, trainset=train, valset=held)
@@ -86,7 +86,7 @@ def bootstrap(program: dspy.Module, train: list[dspy.Example], held: list[dspy.E
 def knn(program: dspy.Module, train: list[dspy.Example], held: list[dspy.Example]) -> dspy.Module:
     """KNNFewShot: the problems to learn from whose texts resemble that of a question; all of them are used."""
     known = [*train, *held]
-    texts = [f"question: {each.question}" for each in known]
+    texts = [f"question: {problem.question}" for problem in known]
     optimiser = KNNFewShot(
         DEMOS,
         known,
@@ -108,15 +108,15 @@ def vectors(texts: list[str]) -> Any:
     for parts in split:
         for part in parts:
             counts[part] = counts.get(part, 0) + 1
-    place = {part: number for number, part in enumerate(counts)}
+    columns = {part: number for number, part in enumerate(counts)}
     weights = np.log((1 + len(texts)) / (1 + np.array(list(counts.values())))) + 1
 
     def embed(others: list[str]) -> Any:
-        made = np.zeros((len(others), len(place)), dtype=np.float32)
+        matrix = np.zeros((len(others), len(columns)), dtype=np.float32)
         for row, text in enumerate(others):
-            for part in _parts(text) & place.keys():
-                made[row, place[part]] = weights[place[part]]
-        return made / np.maximum(np.linalg.norm(made, axis=1, keepdims=True), 1e-9)
+            for part in _parts(text) & columns.keys():
+                matrix[row, columns[part]] = weights[columns[part]]
+        return matrix / np.maximum(np.linalg.norm(matrix, axis=1, keepdims=True), 1e-9)
 
     return embed
 
@@ -142,7 +142,7 @@ def main() -> None:
             except dspy.utils.exceptions.AdapterParseError:
                 return ""
 
-    demos = DEMOS if OPTIONS["method"] == "knn" else sum(len(each.demos) for each in optimised.predictors())
+    demos = DEMOS if OPTIONS["method"] == "knn" else sum(len(module.demos) for module in optimised.predictors())
     finish(answer, f"{demos} demos")
 
 

@@ -17,8 +17,8 @@ from order import ORDER, Problem, chat, each, feedback, finish, halves, is_right
 
 def run(phase: str, problem: Problem, prompts: dict[str, str]) -> str:
     """What the program returns, as JSON: ``calls``, each with prompt and reply, and ``answer``."""
-    given = json.loads(problem["messages"][-1]["content"]) | {"prompts": prompts}
-    return str(chat(phase, "program", [{"role": "user", "content": json.dumps(given)}]))
+    inputs = json.loads(problem["messages"][-1]["content"]) | {"prompts": prompts}
+    return str(chat(phase, "program", [{"role": "user", "content": json.dumps(inputs)}]))
 
 
 class Adapter(GEPAAdapter):  # type: ignore[misc] # the package is not typed
@@ -32,7 +32,7 @@ class Adapter(GEPAAdapter):  # type: ignore[misc] # the package is not typed
         """The runs for a batch of problems."""
         texts = each(lambda problem: run("learn", problem, candidate), batch)
         runs = [json.loads(text) for text in texts]
-        self.calls += sum(len(made["calls"]) for made in runs)
+        self.calls += sum(len(returned["calls"]) for returned in runs)
         scores = [float(is_right(problem["id"], text)) for problem, text in zip(batch, texts, strict=True)]
         traces = list(zip(batch, runs, strict=True)) if capture_traces else None
         return EvaluationBatch(outputs=texts, scores=scores, trajectories=traces)
@@ -42,10 +42,10 @@ class Adapter(GEPAAdapter):  # type: ignore[misc] # the package is not typed
     ) -> dict[str, list[dict[str, Any]]]:
         """What the reflection model sees of a run: its calls, what it returned, and the right answer."""
         rows = []
-        for (problem, made), score in zip(eval_batch.trajectories, eval_batch.scores, strict=True):
-            calls = {f"Call {number}": call for number, call in enumerate(made["calls"], 1)}
-            seen = {"Inputs": problem["text"], "Generated Outputs": calls, "Returned": made["answer"]}
-            rows.append({**seen, "Feedback": feedback(problem, score)})
+        for (problem, returned), score in zip(eval_batch.trajectories, eval_batch.scores, strict=True):
+            calls = {f"Call {number}": call for number, call in enumerate(returned["calls"], 1)}
+            shown = {"Inputs": problem["text"], "Generated Outputs": calls, "Returned": returned["answer"]}
+            rows.append({**shown, "Feedback": feedback(problem, score)})
         return dict.fromkeys(components_to_update, rows)
 
 

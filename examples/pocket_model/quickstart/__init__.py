@@ -52,19 +52,19 @@ def instances(split: str, count: int, seed: int = 0) -> list[FamilyProblem]:
     if split not in SPLITS:
         raise InputError(f"Unknown split {split!r} of quickstart", fix=f"Splits: {', '.join(SPLITS)}.")
     rng = random.Random(f"{split}:{seed}")
-    found: dict[str, FamilyProblem] = {}
-    while len(found) < count:
-        before = len(found)
+    by_text: dict[str, FamilyProblem] = {}
+    while len(by_text) < count:
+        before = len(by_text)
         families = list(FAMILIES.values())
         rng.shuffle(families)
         for family in families:
             drawn = (draw_instance(family.name, split, rng) for _ in range(_TRIES))
-            instance = next((new for new in drawn if new.problem.text not in found), None)
+            instance = next((new for new in drawn if new.problem.text not in by_text), None)
             if instance is not None:
-                found[instance.problem.text] = instance
-        if len(found) == before:
+                by_text[instance.problem.text] = instance
+        if len(by_text) == before:
             raise InputError(f"quickstart has no {count} problems in its split {split}", fix="Ask for fewer.")
-    return list(found.values())[:count]
+    return list(by_text.values())[:count]
 
 
 def draw_instance(name: str, split: str, rng: random.Random) -> FamilyProblem:

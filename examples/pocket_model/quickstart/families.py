@@ -97,7 +97,7 @@ class ProblemFamily:
         # What is hashed is the name and the sorted items of the choice, as Python shows them.
         order = sorted(range(len(self.numbers)), key=list(self.numbers).__getitem__)
         names = list(self.numbers)
-        shown = f"{self.name}:[{', '.join(f'({names[place]!r}, %d)' for place in order)}]"
+        shown = f"{self.name}:[{', '.join(f'({names[index]!r}, %d)' for index in order)}]"
         sort = operator.itemgetter(*order)
         choices: dict[str, list[tuple[int, ...]]] = {split: [] for split in SPLITS}
         for choice in itertools.product(*self.numbers.values()):
@@ -118,8 +118,8 @@ class ProblemFamily:
     def lessons_of(self, split: str) -> tuple[str, ...]:
         """The paraphrases of the experience that belong to a split; every split has some."""
         ordered = sorted(self.lessons, key=_hash)
-        rest = max(1, round(len(ordered) * SPLITS["test"]))
-        parts = {"test": ordered[:rest], "validation": ordered[rest : 2 * rest], "train": ordered[2 * rest :]}
+        count = max(1, round(len(ordered) * SPLITS["test"]))
+        parts = {"test": ordered[:count], "validation": ordered[count : 2 * count], "train": ordered[2 * count :]}
         return tuple(parts[split])
 
     def scaffold(self, way: Way, draw: Mapping[str, int]) -> Scaffold:

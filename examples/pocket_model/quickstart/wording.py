@@ -46,8 +46,8 @@ def _alternatives(grammar: str, at: int) -> tuple[list[str], int]:
 
 def _joined(parts: list[list[str]]) -> list[str]:
     total = 1
-    for part in parts:
-        total *= len(part)
+    for choices in parts:
+        total *= len(choices)
     if total > MAX_WORDINGS:
         raise ValueError(f"{total} wordings are more than {MAX_WORDINGS}")
     return ["".join(choice) for choice in itertools.product(*parts)]

@@ -117,10 +117,10 @@ def verdict(reply, how, truth):
     return answer is not None and compare(answer, truth, how).is_correct is True
 
 
-def grid(place):
+def grid(index):
     """(how, truth, reply) with the value of each style; a box holds no signs of TeX."""
     for how, truth, *sides in VALUES:
-        for value in sides[place]:
+        for value in sides[index]:
             for style in STATEMENTS:
                 if not (style.count("\\") and set("$_%?") & set(value)):
                     yield how, truth, f"Some words come first.\n{style.format(value)}"

@@ -325,18 +325,18 @@ def one_worker():
 
 def test_verdicts_from_many_threads():
     cases = [(r"\sqrt{12}", r"2\sqrt{3}", True), ("x", "y", False), ("25", "025", True), (HANG, "7", False)] * 6
-    seen = [None] * len(cases)
+    verdicts = [None] * len(cases)
 
     def work(index):
         answer, truth, _ = cases[index]
-        seen[index] = verify_answer(answer, truth).correct
+        verdicts[index] = verify_answer(answer, truth).correct
 
     threads = [threading.Thread(target=work, args=(index,)) for index in range(len(cases))]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert seen == [right for *_, right in cases]
+    assert verdicts == [right for *_, right in cases]
 
 
 def test_simple_answers_are_compared_without_heavy_imports():

@@ -41,7 +41,7 @@ CASES = [case(number, text.format(number)) for number, text in enumerate(KINDS, 
 
 
 def ids(experiences):
-    return [one.id for one in experiences]
+    return [experience.id for experience in experiences]
 
 
 def test_the_nearest_cases_are_chosen_and_the_nearest_one_stands_last():
@@ -127,8 +127,8 @@ def test_of_public_questions_most_have_a_case_of_the_right_label_among_the_four_
         by_label.setdefault(row["category"], []).append(row["text"])
     cases = [case(0, text, category=label) for label, texts in by_label.items() for text in rng.sample(texts, 3)]
     chosen, asked = SimilarCases(4), rng.sample(rows("test"), 400)
-    found = [chosen.choose(Problem(id="new", text=row["text"], answer=""), cases) for row in asked]
-    hits = [row["category"] in {one.category for one in near} for row, near in zip(asked, found, strict=True)]
+    nearest = [chosen.choose(Problem(id="new", text=row["text"], answer=""), cases) for row in asked]
+    hits = [row["category"] in {solved.category for solved in near} for row, near in zip(asked, nearest, strict=True)]
     assert sum(hits) / len(hits) > 0.72
 
 
@@ -136,30 +136,33 @@ def test_problems_that_no_group_was_asked_about_become_cases_at_once(path):
     library = ExperienceLibrary(path)
     asked, twin, unasked = (Problem(id=f"p{n}", text=f"How many {n}?", answer="3") for n in (1, 1, 2))
     commit(library, step_of("r", 0, asked, 0, (), 3, 1, keeps_problem=True), [add("How many 1? 3", kind="case")])
-    made = [(one, add(f"{one.text} {one.answer}", kind="case", category="Some label")) for one in (twin, unasked)]
+    cases = [
+        (problem, add(f"{problem.text} {problem.answer}", kind="case", category="Some label"))
+        for problem in (twin, unasked)
+    ]
     hidden = (NEW, add("How\x1b[2J many?", kind="case"))
-    library.add_cases([*made, hidden])
+    library.add_cases([*cases, hidden])
     state = library.state
-    assert [(one.id, one.source_problem, one.category) for one in state.of_kind("case")][1:] == [
+    assert [(solved.id, solved.source_problem, solved.category) for solved in state.of_kind("case")][1:] == [
         ("G1-002", "p2", "some_label")
     ]
     assert ids(SimilarCases(4).choose(unasked, state.live)) == ["G1-001"]
     written = path.read_bytes(), library.log_path.read_bytes()
-    library.add_cases([*made, hidden])  # again
+    library.add_cases([*cases, hidden])  # again
     assert (path.read_bytes(), library.log_path.read_bytes()) == written
     assert ExperienceLibrary(path).state == state
     assert [origin(entry) for entry in library.history()][-1] == "other problems"
     assert change_of(library.history()[-1], "G1-002") == ("import", "How many 2? 3")
     commit(library, step_of("r", 1, NEW, 0, (), 3, 1), [add("Think first.")])
-    assert [one.id for one in library.state.live] == ["G1-001", "G1-002", "G1-003"]
+    assert [experience.id for experience in library.state.live] == ["G1-001", "G1-002", "G1-003"]
     mark(library, "forbid", "G1-002")
-    library.add_cases(made)
-    assert [one.id for one in library.state.live] == ["G1-001", "G1-003"]
-    many = [Problem(id=f"q{n}", text=f"Which {n}?", answer="3") for n in range(2 * MAX_CASES)]
-    library.add_cases([(one, add(f"{one.text} 3", kind="case")) for one in many])
+    library.add_cases(cases)
+    assert [experience.id for experience in library.state.live] == ["G1-001", "G1-003"]
+    problems = [Problem(id=f"q{n}", text=f"Which {n}?", answer="3") for n in range(2 * MAX_CASES)]
+    library.add_cases([(problem, add(f"{problem.text} 3", kind="case")) for problem in problems])
     assert len(library.state.of_kind("case")) == MAX_CASES
-    assert library.state.has_case_of(many[MAX_CASES - 2])
-    assert not library.state.has_case_of(many[MAX_CASES - 1])
+    assert library.state.has_case_of(problems[MAX_CASES - 2])
+    assert not library.state.has_case_of(problems[MAX_CASES - 1])
 
 
 def reviewed(state, *proposals, capacity=64, on_trial=True):
@@ -171,17 +174,17 @@ def reviewed(state, *proposals, capacity=64, on_trial=True):
 def test_a_case_may_hold_its_problem_and_its_answer_and_takes_no_place_of_a_lesson():
     content = f"{NEW.text}\nBoth together need half the time of one.\nAnswer: {NEW.answer}"
     review = reviewed(EMPTY, add(content, kind="case"), add(CONTENTS[0]), capacity=1)
-    assert [(one.op, one.kind) for one in review.applied] == [("add", "case"), ("add", "lesson")]
+    assert [(operation.op, operation.kind) for operation in review.applied] == [("add", "case"), ("add", "lesson")]
     full = LibraryState((Experience(id="G1-001", content=CONTENTS[0]),), {}, 2)
     assert not reviewed(full, add(content, kind="case"), capacity=1).refused
-    assert [one.reason for one in reviewed(full, add(CONTENTS[1]), capacity=1).refused] == ["library_full"]
+    assert [refused.reason for refused in reviewed(full, add(CONTENTS[1]), capacity=1).refused] == ["library_full"]
     [refusal] = reviewed(EMPTY, add("x" * (MAX_CHARACTERS["case"] + 1), kind="case")).refused
     assert refusal.reason == "too_many_characters"
 
 
 def test_a_lesson_that_repeats_a_case_is_refused():
     state = LibraryState(tuple(CASES), {}, 9)
-    assert [one.reason for one in reviewed(state, add(CASES[2].content)).refused] == ["duplicate"]
+    assert [refusal.reason for refusal in reviewed(state, add(CASES[2].content)).refused] == ["duplicate"]
 
 
 @pytest.mark.parametrize("on_trial", [True, False])
@@ -190,8 +193,8 @@ def test_a_library_of_400_cases_takes_no_more(on_trial):
     cases = tuple(case(number, f"Problem of kind {number}.") for number in range(1, MAX_CASES + 1))
     trials = Trials(together={"case": Trial(40, 4.0, 10.0, 160.0)})
     state = LibraryState(cases, {}, MAX_CASES + 1, trials=trials)
-    one = add("Q?\nAnswer: 7", kind="case")
-    assert [refusal.reason for refusal in reviewed(state, one, on_trial=on_trial).refused] == ["library_full"]
+    proposal = add("Q?\nAnswer: 7", kind="case")
+    assert [refusal.reason for refusal in reviewed(state, proposal, on_trial=on_trial).refused] == ["library_full"]
 
 
 @pytest.mark.parametrize(("op", "is_out_for_good"), [("forbid", True), ("retire", True), ("remove", False)])
@@ -217,8 +220,8 @@ def written(path, **entry):
 
 def test_a_case_in_a_file_by_hand_has_limits_of_its_own(path):
     long = "How many?\n" + "x" * (MAX_CHARACTERS["case"] - 10)
-    [one] = written(path, content=long, kind="case").state.of_kind("case")
-    assert (one.id, one.content) == ("G1-001", long)
+    [experience] = written(path, content=long, kind="case").state.of_kind("case")
+    assert (experience.id, experience.content) == ("G1-001", long)
     assert entries(path)[0]["kind"] == "case"
     for entry, message in (
         ({"content": f"{long}x", "kind": "case"}, "at most 1500 are allowed in a case"),
@@ -235,7 +238,7 @@ def test_a_case_in_a_file_by_hand_has_limits_of_its_own(path):
 
 def test_the_file_names_the_kind_of_cases_only(library, path):
     commit(library, outcome(9), [add("How many?\nAnswer: 3", kind="case")])
-    assert [one.get("kind") for one in entries(path)] == [None, None, None, "case"]
+    assert [entry.get("kind") for entry in entries(path)] == [None, None, None, "case"]
     assert list(entries(path)[3])[:5] == list(entries(path)[0])[:5]
     assert ExperienceLibrary(path).state == library.state
 
@@ -256,15 +259,15 @@ def test_what_all_of_a_kind_are_worth_is_where_the_belief_in_a_single_one_begins
         )
         return reduce(state, event)
 
-    for step, (lesson, one) in enumerate(zip(lessons[:60], solved[:60], strict=True)):
+    for step, (lesson, solved_case) in enumerate(zip(lessons[:60], solved[:60], strict=True)):
         state = measured(state, 2 * step, [lesson.id, written.id], -0.1)
-        state = measured(state, 2 * step + 1, [one.id], 0.1)
+        state = measured(state, 2 * step + 1, [solved_case.id], 0.1)
     together = state.trials.together
     assert set(together) == {"lesson", "case"}
     assert [round(together[kind].mean, 6) for kind in ("lesson", "case")] == [-0.1, 0.1]
     assert state.trials.belief(lessons[60]).effect < 0 < state.trials.belief(solved[60]).effect
-    assert {one.kind for one in state.tested} == {"case"}  # the instruction was measured by itself, at -10 points
-    assert {one.kind for one in LibraryState(state.live, {}, 901).tested} == {"lesson", "case", "instruction"}
+    assert {entry.kind for entry in state.tested} == {"case"}  # the instruction was measured by itself, at -10 points
+    assert {entry.kind for entry in LibraryState(state.live, {}, 901).tested} == {"lesson", "case", "instruction"}
 
 
 @pytest.mark.parametrize(
@@ -291,8 +294,8 @@ def test_beside_cases_that_are_known_to_help_a_lesson_has_to_help_more_probably_
     assert ids(state.tested) == used
     without_cases = replace(state, live=state.live[:-1])
     assert ids(without_cases.tested) == ["sure", "likely", "perhaps", "pinned"]
-    beliefs = [trials.belief(one) for one in texts]
-    assert [one.helps for one in beliefs] == [True, True, True, False]
+    beliefs = [trials.belief(lesson) for lesson in texts]
+    assert [belief.helps for belief in beliefs] == [True, True, True, False]
     assert beliefs[2].p_helps < 0.5 < beliefs[1].p_helps < 0.8 < beliefs[0].p_helps
     assert trials.belief_in("case").p_helps > 0.95
     assert (trials.belief_in("case").p_helps >= 0.999) is trials.knows_cases is (worth == 0.12)

@@ -35,7 +35,7 @@ def test_the_json_file_and_the_log_have_the_documented_format(library, path):
         "evidence": [{"problem_id": "p1", "epoch": 0, "mean": 0.4, "std": 0.2}],
         "uses": {"rollouts": 0, "correct": 0},
     }
-    assert [one["id"] for one in entries(path)] == ["G1-001", "G1-002", "G1-003"]
+    assert [entry["id"] for entry in entries(path)] == ["G1-001", "G1-002", "G1-003"]
     lines = [json.loads(line) for line in log_of(path).read_text().splitlines()]
     assert [(line["event"], line["step"], line["operations"][0]["id"]) for line in lines] == [
         ("step", 0, "G1-001"),
@@ -57,7 +57,7 @@ def test_equal_steps_give_equal_files_apart_from_times(tmp_path):
         path = tmp_path / str(day) / "generator_1_experiences.json"
         library = ExperienceLibrary(path, clock=clock(day))
         for number, content in enumerate(CONTENTS):
-            used = [one.id for one in library.state.experiences]
+            used = [experience.id for experience in library.state.experiences]
             commit(library, outcome(number, used=used), [add(content), add("word " * 33)])
         files.append(re.sub(rb'"created_at": ".*"', b"", path.read_bytes()))
     assert files[0] == files[1]
@@ -68,15 +68,15 @@ def test_a_repeated_step_returns_the_recorded_result(library, path):
     first = commit(library, outcome(7), [add(CONTENTS[3]), add("word " * 33)])
     commit(library, outcome(8, used=["G1-001"]))
     before = path.read_bytes(), log_of(path).read_bytes()
-    for one in (library, ExperienceLibrary(path)):
-        assert commit(one, outcome(7), [add(CONTENTS[4])]) == first
+    for opened in (library, ExperienceLibrary(path)):
+        assert commit(opened, outcome(7), [add(CONTENTS[4])]) == first
     assert [refusal.reason for refusal in first.refused] == ["too_many_words"]
     assert (path.read_bytes(), log_of(path).read_bytes()) == before
 
 
 def test_uses_are_counted_also_without_proposals(library, path):
     commit(library, outcome(3, used=["G1-001", "G1-003"], rollouts=3, correct=2))
-    assert [one["uses"]["rollouts"] for one in entries(path)] == [3, 0, 3]
+    assert [entry["uses"]["rollouts"] for entry in entries(path)] == [3, 0, 3]
     assert library.state.get("G1-001").uses == Uses(rollouts=3, correct=2)
 
 
@@ -112,7 +112,7 @@ def test_the_json_file_is_the_library_also_after_an_edit_by_hand(library, path):
     path.write_text(json.dumps(stored))
     again = ExperienceLibrary(path)
     assert contents(again) == ["Try parity first.", CONTENTS[1], CONTENTS[4]]
-    assert [(one["id"], one["status"]) for one in entries(path)] == [
+    assert [(entry["id"], entry["status"]) for entry in entries(path)] == [
         ("G1-001", "active"),
         ("G1-002", "pinned"),
         ("G1-004", "active"),
@@ -141,9 +141,9 @@ def test_no_id_is_given_twice_whatever_a_file_says(library, path, written, ids):
     mark(library, "remove", "G1-003")
     mark(library, "forbid", "G1-004")
     path.write_text(json.dumps(written))
-    assert [one.id for one in ExperienceLibrary(path, read_only=True).state.live] == ids
+    assert [experience.id for experience in ExperienceLibrary(path, read_only=True).state.live] == ids
     again = ExperienceLibrary(path)
-    assert [one["id"] for one in entries(path)] == ids
+    assert [entry["id"] for entry in entries(path)] == ids
     new = commit(again, outcome(4), [add(CONTENTS[4])]).applied[0].id
     assert int(new[3:]) > max([4, *(int(name[3:]) for name in ids)])
 
@@ -157,8 +157,8 @@ def test_an_entry_keeps_what_a_hand_written_file_does_not_say_of_it(library, pat
 
 def test_the_file_holds_also_where_the_log_says_otherwise(library, path):
     lines = log_of(path).read_bytes().splitlines(keepends=True)
-    for left in (lines[:1], [lines[2], lines[0]], []):
-        log_of(path).write_bytes(b"".join(left))
+    for kept in (lines[:1], [lines[2], lines[0]], []):
+        log_of(path).write_bytes(b"".join(kept))
         assert contents(ExperienceLibrary(path, read_only=True)) == CONTENTS[:3]
         assert contents(ExperienceLibrary(path)) == CONTENTS[:3]
         assert contents(ExperienceLibrary(path)) == CONTENTS[:3]
@@ -238,7 +238,7 @@ def test_an_invalid_edit_during_a_run_is_moved_away_and_the_run_continues(librar
     path.write_bytes(b"[{broken")
     commit(library, outcome(3), [add(CONTENTS[3])])
     assert contents(library) == CONTENTS[:4]
-    assert [one["content"] for one in entries(path)] == CONTENTS[:4]
+    assert [entry["content"] for entry in entries(path)] == CONTENTS[:4]
     aside = path.with_name(path.name + ".rejected-20260101T000000")
     assert aside.read_bytes() == b"[{broken"
     assert aside.name in library.notices[0]
@@ -262,7 +262,7 @@ def test_a_library_of_another_program_is_imported_once(path):
         )
     )
     library = ExperienceLibrary(path, clock=clock())
-    assert [(one.id, one.source_problem) for one in library.state.experiences] == [
+    assert [(experience.id, experience.source_problem) for experience in library.state.experiences] == [
         ("G1-004", "3"),
         ("G1-005", ""),
         ("G1-006", ""),
@@ -337,7 +337,7 @@ def test_the_prefix_of_a_library(name, prefix):
 def test_ids_begin_as_the_name_of_the_file_says(tmp_path, name, prefix):
     library = ExperienceLibrary(tmp_path / f"{name}.json")
     commit(library, outcome(0), [add(CONTENTS[0])])
-    assert [one.id for one in library.state.experiences] == [f"{prefix}-001"]
+    assert [experience.id for experience in library.state.experiences] == [f"{prefix}-001"]
 
 
 def test_a_log_of_a_newer_format_is_refused(library, path):
@@ -355,8 +355,8 @@ def test_the_rendered_file_is_that_of_a_new_reader_after_every_kind_of_change(li
     mark(library, "pin", "G1-003")
     library = by_hand(library, {"G1-001": 'A "quoted" text with é and \\ in it.'})
     assert path.read_bytes() == rendered(ExperienceLibrary(path, read_only=True).state)
-    for one in library.state.experiences:
-        mark(library, "remove", one.id)
+    for experience in library.state.experiences:
+        mark(library, "remove", experience.id)
     assert path.read_bytes() == rendered(library.state) == b"[]\n"
 
 
@@ -384,13 +384,13 @@ def test_the_processor_time_of_an_addition_grows_little_with_the_library(tmp_pat
 
 def test_a_forbidden_experience_leaves_the_library_and_the_analyst_cannot_add_it_again(library, path):
     mark(library, "forbid", "G1-002")
-    assert [one["id"] for one in entries(path)] == ["G1-001", "G1-003"]
-    for one in (library, ExperienceLibrary(path)):
-        result = commit(one, outcome(20), [add(CONTENTS[1])])
+    assert [entry["id"] for entry in entries(path)] == ["G1-001", "G1-003"]
+    for opened in (library, ExperienceLibrary(path)):
+        result = commit(opened, outcome(20), [add(CONTENTS[1])])
         assert [refusal.reason for refusal in result.refused] == ["forbidden"]
-        assert [known.id for known in one.state.forbidden] == ["G1-002"]
+        assert [known.id for known in opened.state.forbidden] == ["G1-002"]
     library = by_hand(library, new=[CONTENTS[1]])  # only a person can add it again
-    assert [one.id for one in library.state.live] == ["G1-001", "G1-003", "G1-004"]
+    assert [experience.id for experience in library.state.live] == ["G1-001", "G1-003", "G1-004"]
 
 
 @pytest.mark.parametrize("op", ["pin", "unpin", "remove", "forbid"])

@@ -17,14 +17,14 @@ FORK = multiprocessing.get_context("fork")
 
 
 def test_a_log_cut_at_any_byte_of_its_last_line_is_recovered(library, path):
-    whole, stored = log_of(path).read_bytes(), path.read_bytes()
-    start = whole[:-1].rfind(b"\n") + 1
+    log, stored = log_of(path).read_bytes(), path.read_bytes()
+    start = log[:-1].rfind(b"\n") + 1
     before = library.history()[-1].before
-    for cut in range(start, len(whole) + 1):
-        log_of(path).write_bytes(whole[:cut])
+    for cut in range(start, len(log) + 1):
+        log_of(path).write_bytes(log[:cut])
         path.write_bytes(json.dumps(json.loads(stored)[:2], indent=2).encode() + b"\n")  # crash before this
         again = ExperienceLibrary(path)
-        if cut >= len(whole) - 1:
+        if cut >= len(log) - 1:
             assert again.state == library.state
             assert path.read_bytes() == stored
         else:
@@ -84,7 +84,7 @@ def _commit_forever(path, run, pipe, first):
 
 def test_sigkill_of_two_writers_at_random_moments_loses_no_operation(path):
     chance = random.Random(2)
-    said = {}
+    reported = {}
     begun = {"a": 0, "b": 0}
     for _ in range(4):
         children = []
@@ -104,12 +104,14 @@ def test_sigkill_of_two_writers_at_random_moments_loses_no_operation(path):
                 for line in pipe.read().splitlines(keepends=True):
                     if line.endswith(b"\n"):
                         number, experience_id = line.split()
-                        said[run, int(number)] = experience_id.decode()
+                        reported[run, int(number)] = experience_id.decode()
         library = ExperienceLibrary(path)
-        assert json.loads(path.read_bytes()) == [one.model_dump(mode="json") for one in library.state.experiences]
+        assert json.loads(path.read_bytes()) == [
+            experience.model_dump(mode="json") for experience in library.state.experiences
+        ]
         steps = [entry.event for entry in library.history() if entry.event.event == "step"]
         recorded = {(step.run, step.step): step.operations[-1].id for step in steps}
-        assert said.items() <= recorded.items()
+        assert reported.items() <= recorded.items()
         ids = [operation.id for step in steps for operation in step.operations]
         assert len(ids) == len(set(ids))
         begun = {run: 1 + max([step for name, step in recorded if name == run], default=-1) for run in begun}
@@ -130,4 +132,4 @@ def test_two_concurrent_writers_lose_no_operation(path):
         assert process.exitcode == 0
     library = ExperienceLibrary(path)
     assert sorted(contents(library)) == sorted(f"Rule w{n}a w{n}b of {run}." for n in range(25) for run in "ab")
-    assert [one.id for one in library.state.experiences] == [f"G1-{number:03d}" for number in range(1, 51)]
+    assert [lesson.id for lesson in library.state.experiences] == [f"G1-{number:03d}" for number in range(1, 51)]

@@ -22,7 +22,7 @@ LIBRARY = [
 
 
 def ids(text, count):
-    return [one.id for one in ExperienceMatcher(LIBRARY).most_similar(text, count)]
+    return [experience.id for experience in ExperienceMatcher(LIBRARY).most_similar(text, count)]
 
 
 def test_experiences_about_the_subject_come_first():
@@ -44,7 +44,7 @@ def test_without_a_shared_word_the_order_of_the_library_holds():
 
 
 def learned(number, content, *problems):
-    evidence = [Evidence(problem_id=f"p{place}", problem_text=text) for place, text in enumerate(problems)]
+    evidence = [Evidence(problem_id=f"p{index}", problem_text=text) for index, text in enumerate(problems)]
     return Experience(id=f"G1-{number:03}", content=content, evidence=evidence)
 
 
@@ -57,8 +57,8 @@ def test_an_experience_fits_the_problems_that_it_was_learned_from():
         learned(3, "A tank that is filled twice holds no more than once."),
     ]
     matcher = ExperienceMatcher(library)
-    assert [one.id for one in matcher.most_similar("A bell flashes a lamp every 3 seconds.", 1)] == ["G1-001"]
-    assert [one.id for one in matcher.most_similar("Carla and Dan paint a wall.", 1)] == ["G1-002"]
+    assert [lesson.id for lesson in matcher.most_similar("A bell flashes a lamp every 3 seconds.", 1)] == ["G1-001"]
+    assert [lesson.id for lesson in matcher.most_similar("Carla and Dan paint a wall.", 1)] == ["G1-002"]
     # written by hand, without a problem: its own words
     assert sum(matcher.cosines("What holds more, a pot or a pan?")[2]) > 0
     # the same text is as similar as texts can be, in its problem and not in its words
@@ -74,10 +74,10 @@ def test_what_was_learned_from_problems_of_another_kind_is_left_out():
     ]
     matcher = ExperienceMatcher(library)
     about_pipes = "Two pipes fill a tank in 4 hours and 5 hours. When is it full?"
-    assert [one.id for one in matcher.most_similar(about_pipes, 3)] == ["G1-002", "G1-003"]
+    assert [lesson.id for lesson in matcher.most_similar(about_pipes, 3)] == ["G1-002", "G1-003"]
     # "half as similar" is relative to the most similar one that may be chosen
-    assert [one.id for one in matcher.most_similar(about_pipes, 3, without={"G1-002"})] == ["G1-001", "G1-003"]
-    assert [one.id for one in matcher.most_similar(about_pipes, 3, share=0)] == ["G1-002", "G1-001", "G1-003"]
+    assert [lesson.id for lesson in matcher.most_similar(about_pipes, 3, without={"G1-002"})] == ["G1-001", "G1-003"]
+    assert [lesson.id for lesson in matcher.most_similar(about_pipes, 3, share=0)] == ["G1-002", "G1-001", "G1-003"]
     # a problem that shares no word with any leaves all
     assert len(matcher.most_similar("zzz", 3)) == 3
 
@@ -90,11 +90,11 @@ def test_on_new_problems_the_experience_of_their_own_family_comes_first():
 
     rng, train, new = random.Random(0), load_problems("quickstart"), load_problems("quickstart:test")
     families = rng.sample(sorted({family(problem) for problem in train}), 17)
-    sources = [rng.choice([one for one in train if family(one) == name]) for name in families]
-    matcher = ExperienceMatcher([learned(n, "Check each step again.", one.text) for n, one in enumerate(sources)])
+    sources = [rng.choice([problem for problem in train if family(problem) == name]) for name in families]
+    matcher = ExperienceMatcher([learned(n, "Check each step again.", source.text) for n, source in enumerate(sources)])
     asked = [problem for problem in new if family(problem) in families]
     first = [int(matcher.most_similar(problem.text, 1)[0].id[-3:]) for problem in asked]
-    right = [families[place] == family(problem) for place, problem in zip(first, asked, strict=True)]
+    right = [families[index] == family(problem) for index, problem in zip(first, asked, strict=True)]
     assert len(asked) > 100
     assert sum(right) / len(right) > 0.9
 
@@ -116,7 +116,7 @@ def test_what_comes_from_a_problem_of_its_kind():
     kinds = ProblemKinds(texts)
 
     def of_kind(problem):
-        return [one.id for one in (*library, by_hand) if kinds.is_of_kind(problem, one)]
+        return [experience.id for experience in (*library, by_hand) if kinds.is_of_kind(problem, experience)]
 
     assert of_kind(asked_about("Two pipes fill a tank in 2 and 9 hours.")) == ["G1-0", "G1-1"]
     assert of_kind(asked_about(TANKS[0], "p0")) == ["G1-0", "G1-1"]
@@ -136,25 +136,25 @@ def test_few_problems_of_public_data_are_of_one_kind(name):
         Experience(id=f"G1-{n}", content="", evidence=[Evidence(problem_id=f"p{n}", problem_text=text)])
         for n, text in enumerate(texts[:60])
     ]
-    found = [sum(kinds.is_of_kind(asked_about(text), one) for one in lessons) for text in texts[60:160]]
-    assert sum(count >= 10 for count in found) <= 10
+    counts = [sum(kinds.is_of_kind(asked_about(text), lesson) for lesson in lessons) for text in texts[60:160]]
+    assert sum(count >= 10 for count in counts) <= 10
 
 
 def test_likeness_is_a_share_of_the_usual_similarity_of_a_kind():
     """Against the cosines of texts as vectors of words, worked out here."""
     texts = ["red boat sails north", "red boat sails south", "blue cart rolls south", "blue cart rolls west east"]
     split = [set(text.split()) for text in texts]
-    rarity = {word: math.log(5 / (1 + sum(word in each for each in split))) + 1 for each in split for word in each}
+    rarity = {word: math.log(5 / (1 + sum(word in other for other in split))) + 1 for words in split for word in words}
 
-    def cosine(one, other):
-        length = math.prod(math.sqrt(sum(rarity[word] ** 2 for word in each)) for each in (one, other))
-        return sum(rarity[word] ** 2 for word in one & other) / length
+    def cosine(left, right):
+        length = math.prod(math.sqrt(sum(rarity[word] ** 2 for word in words)) for words in (left, right))
+        return sum(rarity[word] ** 2 for word in left & right) / length
 
-    nearest = [max(cosine(one, other) for other in split if other is not one) for one in split]
+    nearest = [max(cosine(words, other) for other in split if other is not words) for words in split]
     usual, kinds = statistics.median(nearest), ProblemKinds(texts)
-    for own, text in enumerate(texts):
-        for other, other_text in enumerate(texts):
-            share = cosine(split[own], split[other]) / max(nearest[own], usual)
+    for index, text in enumerate(texts):
+        for other_index, other_text in enumerate(texts):
+            share = cosine(split[index], split[other_index]) / max(nearest[index], usual)
             assert kinds.likeness(text, [other_text]) == pytest.approx(min(1, max(0, (share - 0.35) / 0.15)))
     assert kinds.likeness(texts[0], [texts[1]]) == 1
     assert kinds.likeness(texts[0], [texts[2]]) == 0

@@ -71,7 +71,7 @@ def test_an_added_experience_records_its_origin(two):
 
 def test_a_deleted_id_is_never_reused(two):
     without = reduce(two, EditEvent(at="t", operations=[Operation(op="remove", id="G1-002")]))
-    assert [one.id for one in without.experiences] == ["G1-001"]
+    assert [experience.id for experience in without.experiences] == ["G1-001"]
     assert judged(without, add(UNITS)).applied[0].id == "G1-003"
 
 
@@ -98,7 +98,9 @@ def test_the_version_and_the_file_are_those_of_the_experiences(two):
     """In a history with branches: two states that grew from the same one."""
 
     def version(state):
-        fields = [[one.id, one.content, one.category, one.status] for one in state.live]
+        fields = [
+            [experience.id, experience.content, experience.category, experience.status] for experience in state.live
+        ]
         return hashlib.sha256(json.dumps(fields).encode()).hexdigest()[:12]
 
     renderer, state = LibraryRenderer(), two
@@ -107,10 +109,10 @@ def test_the_version_and_the_file_are_those_of_the_experiences(two):
         state = reduce(state, step([add(f"Text {number}.", id=f"G1-{number:03d}")], used=[f"G1-00{number - 1}"]))
         if number == 6:
             state = reduce(state, step([Operation(op="retire", id="G1-001"), add("Text 9.", id="G1-099")]))
-        for one in (branch, state, two):
-            assert one.version == version(one)
-            assert renderer.render(one) == LibraryRenderer().render(one) == rendered(one)
-    assert [one.id for one in state.live][:2] == ["G1-002", "G1-003"]
+        for snapshot in (branch, state, two):
+            assert snapshot.version == version(snapshot)
+            assert renderer.render(snapshot) == LibraryRenderer().render(snapshot) == rendered(snapshot)
+    assert [experience.id for experience in state.live][:2] == ["G1-002", "G1-003"]
 
 
 def test_a_file_replaces_texts_and_keeps_counts_and_used_ids(two):
@@ -177,7 +179,7 @@ def test_diff_reports_added_deleted_and_modified(two):
         Experience(id="G1-003", content="Draw it."),
     ]
     later = reduce(two, ImportEvent(at="t", experiences=new))
-    assert [(one.kind, (one.after or one.before).id) for one in diff(two, later)] == [
+    assert [(change.kind, (change.after or change.before).id) for change in diff(two, later)] == [
         ("modified", "G1-001"),
         ("deleted", "G1-002"),
         ("added", "G1-003"),
@@ -220,5 +222,5 @@ def test_a_long_refused_text_is_shortened_in_the_log():
 
 
 def test_the_id_of_an_add_is_assigned_by_the_library():
-    (one,) = judged(EMPTY, add(PARITY, id="G1-777")).applied
-    assert one.id == "G1-001"
+    (operation,) = judged(EMPTY, add(PARITY, id="G1-777")).applied
+    assert operation.id == "G1-001"

@@ -206,11 +206,11 @@ def test_the_answer_is_not_given_away(answer, text):
 def test_sound_advice_gives_no_answer_away():
     """The experiences of all families against the answers of problems of all of them."""
     known = list(instances("test", 60))
-    lessons = {lesson for one in known for lesson in one.family.lessons[:3]}
+    lessons = {lesson for instance in known for lesson in instance.family.lessons[:3]}
     assert len(lessons) > 60
     for lesson in lessons:
-        for one in known:
-            assert not holds_answer(lesson, one.problem.answer), (lesson, one.problem.answer)
+        for instance in known:
+            assert not holds_answer(lesson, instance.problem.answer), (lesson, instance.problem.answer)
 
 
 @pytest.mark.parametrize(
@@ -289,17 +289,17 @@ def test_the_first_text_with_three_quarters_of_the_words_in_common_is_found():
         Experience(id=f"G1-{number:03d}", content=" ".join(chance.choices("abcdefghijkl", k=chance.randint(1, 9))))
         for number in range(1, 401)
     ]
-    found = 0
-    for place, one in enumerate(texts):
-        mine = shingles(one.content)
+    duplicates = 0
+    for index, experience in enumerate(texts):
+        words = shingles(experience.content)
         near = [
             other
-            for other in texts[:place]
-            if len(mine & (words := shingles(other.content))) >= 0.75 * len(mine | words)
+            for other in texts[:index]
+            if len(words & (other_words := shingles(other.content))) >= 0.75 * len(words | other_words)
         ]
-        assert duplicate_of(one.content, texts[:place]) is (near[0] if near else None)
-        found += bool(near)
-    assert 50 < found < 350
+        assert duplicate_of(experience.content, texts[:index]) is (near[0] if near else None)
+        duplicates += bool(near)
+    assert 50 < duplicates < 350
 
 
 def test_near_duplicates_are_found_in_english_and_chinese():

@@ -67,7 +67,7 @@ async def test_requests_become_one_batch_at_half_the_price_with_the_same_replies
         counters = client.counters
     assert comparable(replies) == expected
     assert [len(lines) for lines in server.created] == [30]
-    assert Counter(question(seen.body) for seen in app["seen"]) == {f"q{n}": 1 for n in range(30)}
+    assert Counter(question(request.body) for request in app["seen"]) == {f"q{n}": 1 for n in range(30)}
     assert counters.cost_usd == pytest.approx(single.cost_usd / 2)
     assert sum(r.completion.usage.cost_usd for group in replies for r in group) == pytest.approx(single.cost_usd / 2)
     assert (counters.requests_sent, counters.retries) == (30, 0)
@@ -101,13 +101,13 @@ async def test_files_stay_within_the_limits(journal, monkeypatch):
 async def test_progress_is_told(journal):
     app = chat_app(answer)
     BatchServer(app, delay_s=0.5)
-    told = []
+    lines = []
     async with client_of(app, journal, batch=True) as client:
-        client.report_trouble_to(told.append)
+        client.report_trouble_to(lines.append)
         await ask_all(client, 12)
-    assert told[0] == "batch of 12 requests: submitted (batch_0)"
-    assert re.fullmatch(r"batch of 12 requests: \d+ done \(0 min\)", told[1])
-    assert told[-1] == "batch of 12 requests: completed, 12 answered"
+    assert lines[0] == "batch of 12 requests: submitted (batch_0)"
+    assert re.fullmatch(r"batch of 12 requests: \d+ done \(0 min\)", lines[1])
+    assert lines[-1] == "batch of 12 requests: completed, 12 answered"
 
 
 def failing(custom_id, body):
@@ -124,21 +124,21 @@ def failing(custom_id, body):
 async def test_what_failed_in_a_batch_is_sent_singly_at_the_full_price(journal):
     app = chat_app(answer)
     server = BatchServer(app, line_of=failing)
-    told = []
+    lines = []
     async with client_of(app, journal, PRICES, batch=True) as client:
-        client.report_trouble_to(told.append)
+        client.report_trouble_to(lines.append)
         replies = await ask_all(client)
         counters = client.counters
     assert [texts(group) for group in replies] == [[f"q{n}/0", f"q{n}/1"] for n in range(30)]
-    assert Counter(question(seen.body) for seen in app["seen"]) == {f"q{n}": 1 for n in range(30)}
+    assert Counter(question(request.body) for request in app["seen"]) == {f"q{n}": 1 for n in range(30)}
     assert len(server.created) == 1
     prices = [sum(r.completion.usage.cost_usd for r in group) for group in replies]
-    whole = [(11 + 2 * len(f"q{n}/0q{n}/1")) / 1e6 for n in range(30)]
+    full_prices = [(11 + 2 * len(f"q{n}/0q{n}/1")) / 1e6 for n in range(30)]
     singly = [n % 10 in (3, 4, 5, 6) for n in range(30)]
-    assert prices == pytest.approx([w if s else w / 2 for w, s in zip(whole, singly, strict=True)])
+    assert prices == pytest.approx([price if s else price / 2 for price, s in zip(full_prices, singly, strict=True)])
     # Of the unreadable replies it is not known what they cost, so they count as the most.
     assert counters.cost_usd >= sum(prices)
-    assert not any(SECRET in text for text in told)
+    assert not any(SECRET in text for text in lines)
 
 
 async def test_a_request_that_is_refused_everywhere_leaves_its_problem_open(journal):
@@ -158,7 +158,7 @@ async def test_of_an_expired_batch_the_rest_is_sent_singly(journal):
     async with client_of(app, journal, PRICES, batch=True) as client:
         replies = await ask_all(client)
     assert [texts(group) for group in replies] == [[f"q{n}/0", f"q{n}/1"] for n in range(30)]
-    assert Counter(question(seen.body) for seen in app["seen"]) == {f"q{n}": 1 for n in range(30)}
+    assert Counter(question(request.body) for request in app["seen"]) == {f"q{n}": 1 for n in range(30)}
     assert len(server.created) == 1
     assert notes(journal) == []
 
@@ -285,10 +285,10 @@ async def test_a_budget_bounds_what_is_submitted_at_half_the_price(journal):
     assert sum(map(len, server.created)) < 10
 
 
-async def interrupted(url, journal, server, told=None):
+async def interrupted(url, journal, server, lines=None):
     """Ask, and cancel all callers after the submission, as Ctrl-C does."""
     async with LLMClient(manager(url), journal=journal, retry=SHORT_WAITS, batch=True) as client:
-        client.report_trouble_to((told if told is not None else []).append)
+        client.report_trouble_to((lines if lines is not None else []).append)
         asking = asyncio.ensure_future(ask_all(client))
         await server.polled.wait()
         asking.cancel()
@@ -298,19 +298,19 @@ async def interrupted(url, journal, server, told=None):
 async def test_an_interrupted_run_leaves_its_batch_and_finds_it_again(journal):
     app = chat_app(answer)
     server = BatchServer(app, delay_s=1.0)
-    told, later = [], []
+    first_lines, later_lines = [], []
     async with serve(app) as url:
         began = time.monotonic()
-        await interrupted(url, journal, server, told)
+        await interrupted(url, journal, server, first_lines)
         assert time.monotonic() - began < 5
         async with LLMClient(manager(url), journal=journal, retry=SHORT_WAITS, batch=True) as client:
-            client.report_trouble_to(later.append)
+            client.report_trouble_to(later_lines.append)
             assert texts((await ask_all(client, 32))[31]) == ["q31/0", "q31/1"]
-    assert told[-1].startswith("the batch of 30 requests (batch_0) stays at http://127.0.0.1")
-    assert told[-1].endswith("the same command takes its replies")
-    assert later[0] == "batch of 30 requests: found again (batch_0)"
+    assert first_lines[-1].startswith("the batch of 30 requests (batch_0) stays at http://127.0.0.1")
+    assert first_lines[-1].endswith("the same command takes its replies")
+    assert later_lines[0] == "batch of 30 requests: found again (batch_0)"
     assert [len(lines) for lines in server.created] == [30, 2]  # what is new is a batch of its own
-    assert Counter(question(seen.body) for seen in app["seen"]) == {f"q{n}": 1 for n in range(32)}
+    assert Counter(question(request.body) for request in app["seen"]) == {f"q{n}": 1 for n in range(32)}
 
 
 async def test_a_request_that_comes_late_takes_its_reply_from_a_batch_that_has_ended(journal):
@@ -375,7 +375,7 @@ def test_a_batch_survives_kill_9(tmp_path, noted):
         server.hold_creations = 0.0
         assert printed(start_run(url, tmp_path / "journal.sqlite")) == EXPECTED
     assert len(server.created) == 1
-    assert Counter(question(seen.body) for seen in app["seen"]) == {f"q{n}": 1 for n in range(20)}
+    assert Counter(question(request.body) for request in app["seen"]) == {f"q{n}": 1 for n in range(20)}
 
 
 def test_two_processes_with_one_journal_submit_a_request_once(tmp_path):

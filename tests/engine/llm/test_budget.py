@@ -122,7 +122,7 @@ UNREADABLE = ("stall", "reset", "cut_off", "truncated", "empty_body", "bad_gzip"
 async def ask_until_it_ends(client, name):
     """Requests whose first attempt ends without a readable reply; the types of what they end with."""
     requests = [ask(f"{UNREADABLE[n % 9]} {name}{n}", sampling=Sampling(max_tokens=20)) for n in range(90)]
-    results = await asyncio.gather(*(client.sample(one, [0]) for one in requests), return_exceptions=True)
+    results = await asyncio.gather(*(client.sample(request, [0]) for request in requests), return_exceptions=True)
     return {type(result) for result in results}
 
 

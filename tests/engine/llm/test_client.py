@@ -21,7 +21,7 @@ async def test_consecutive_samples_are_drawn_by_one_request(journal):
         assert [reply.completion.usage.prompt_tokens for reply in replies] == [11, 0, 0]
         assert [reply.completion.usage.completion_tokens for reply in replies] == [3, 3, 3]
         counters = client.counters
-    assert [seen.body["n"] for seen in app["seen"]] == [3]
+    assert [request.body["n"] for request in app["seen"]] == [3]
     assert (counters.requests_sent, counters.prompt_tokens, counters.completion_tokens) == (1, 11, 9)
     assert counters.cost_usd == pytest.approx((11 + 2 * 9) / 1e6)
     assert (counters.in_flight, counters.retries) == (0, 0)
@@ -33,29 +33,29 @@ async def test_replies_follow_the_order_of_the_requested_indices(journal):
         assert texts(await client.sample(ask("q"), [7, 2, 7, 3])) == ["q/7", "q/2", "q/7", "q/3"]
         assert await client.sample(ask("q"), []) == []
     # 2 and 3 are consecutive and share a request.
-    assert sorted((seen.first_index, seen.body.get("n", 1)) for seen in app["seen"]) == [(2, 2), (7, 1)]
+    assert sorted((request.first_index, request.body.get("n", 1)) for request in app["seen"]) == [(2, 2), (7, 1)]
 
 
 async def test_the_seed_increases_with_the_sample_index(journal):
     app = chat_app(answer)
     async with client_of(app, journal) as client:
         await client.sample(ask("q", sampling=Sampling(seed=100)), [0, 1, 5])
-    (first, two), (last, one) = sorted((seen.body["seed"], seen.body.get("n", 1)) for seen in app["seen"])
-    assert (last - first, two, one) == (5, 2, 1)
+    (seed, n), (last_seed, last_n) = sorted((request.body["seed"], request.body.get("n", 1)) for request in app["seen"])
+    assert (last_seed - seed, n, last_n) == (5, 2, 1)
 
 
 async def test_samples_of_different_prompts_have_independent_seeds(journal):
     """A server whose choice depends on the seed alone gives each prompt answers of its own."""
     app = chat_app(lambda body, index: f"{random.Random(body['seed'] + index).random():.3f}")
     async with client_of(app, journal) as client:
-        found = [
+        pairs = [
             texts(await client.sample(ask(f"q{n}", sampling=Sampling(seed=seed)), [0, 1]))
             for seed in (0, 1)
             for n in range(40)
         ]
-    assert len({tuple(each) for each in found}) == 80
-    assert len({each[0] for each in found}) > 70
-    assert len({text for each in found for text in each}) > 140  # no index is shared between prompts or runs
+    assert len({tuple(pair) for pair in pairs}) == 80
+    assert len({pair[0] for pair in pairs}) > 70
+    assert len({text for pair in pairs for text in pair}) > 140  # no index is shared between prompts or runs
 
 
 async def test_samples_in_the_journal_are_not_requested_again(journal, tmp_path):
@@ -69,7 +69,7 @@ async def test_samples_in_the_journal_are_not_requested_again(journal, tmp_path)
         assert len(app["seen"]) == 1
         assert texts(await client.sample(ask("q"), [0, 1, 2])) == ["q/0", "q/1", "q/2"]
         assert client.counters.journal_hits == 4
-    assert [(seen.first_index, seen.body.get("n", 1)) for seen in app["seen"]] == [(0, 2), (2, 1)]
+    assert [(request.first_index, request.body.get("n", 1)) for request in app["seen"]] == [(0, 2), (2, 1)]
     again.close()
 
 
@@ -80,7 +80,7 @@ async def test_identical_requests_in_flight_share_one_call(journal):
         assert {tuple(texts(reply)) for reply in replies} == {("q/0", "q/1")}
         overlapping = await asyncio.gather(client.sample(ask("p"), [0, 1]), client.sample(ask("p"), [1, 2]))
         assert [texts(reply) for reply in overlapping] == [["p/0", "p/1"], ["p/1", "p/2"]]
-    assert [(seen.first_index, seen.body.get("n", 1)) for seen in app["seen"]] == [(0, 2), (0, 2), (2, 1)]
+    assert [(request.first_index, request.body.get("n", 1)) for request in app["seen"]] == [(0, 2), (0, 2), (2, 1)]
 
 
 async def test_when_the_sending_call_is_cancelled_a_waiting_call_gets_the_reply(journal):
@@ -181,7 +181,7 @@ async def test_a_reply_that_was_stored_before_a_cancellation_is_not_requested_ag
         assert texts(await asyncio.wait_for(follower, 2)) == ["q/0"]
         with pytest.raises(asyncio.CancelledError):
             await owner
-    assert [seen.first_index for seen in app["seen"]].count(0) == 2  # "first" and "q", once each
+    assert [request.first_index for request in app["seen"]].count(0) == 2  # "first" and "q", once each
 
 
 async def test_the_journal_is_optional():
@@ -199,8 +199,8 @@ async def test_token_ids_and_logprobs_are_requested_and_stored(journal):
         assert [reply.completion.token_ids for reply in replies] == [[0, 7], [1, 7]]
         assert replies[0].completion.logprobs == [-0.25, -1.5]
         assert replies[0].completion.ids_source == "server"
-        found = await client.sample(ask("q", sampling=Sampling(logprobs=True)), [1])
-        assert found == [replies[1]]
+        stored = await client.sample(ask("q", sampling=Sampling(logprobs=True)), [1])
+        assert stored == [replies[1]]
 
 
 async def test_an_endpoint_without_n_gets_one_request_per_sample_also_in_later_runs(journal):
@@ -208,7 +208,7 @@ async def test_an_endpoint_without_n_gets_one_request_per_sample_also_in_later_r
     async with serve(app) as url:
         async with LLMClient(manager(url), journal=journal, retry=SHORT_WAITS) as client:
             assert texts(await client.sample(ask("q"), [0, 1, 2])) == ["q/0", "q/1", "q/2"]
-        assert sorted((seen.first_index, seen.body.get("n", 1)) for seen in app["seen"]) == [
+        assert sorted((request.first_index, request.body.get("n", 1)) for request in app["seen"]) == [
             (0, 3),
             (1, 1),
             (2, 1),
@@ -221,7 +221,7 @@ async def test_an_endpoint_without_n_gets_one_request_per_sample_also_in_later_r
                 "q/1",
                 "q/2",
             ]  # the journal keys do not depend on n
-        assert sorted((seen.first_index, seen.body.get("n", 1)) for seen in app["seen"]) == [
+        assert sorted((request.first_index, request.body.get("n", 1)) for request in app["seen"]) == [
             (0, 1),
             (1, 1),
             (2, 1),
@@ -273,17 +273,17 @@ def thinking_app(needed, refused_above=None):
 
 async def test_a_reply_that_ends_in_thought_is_asked_for_with_more_tokens_and_that_is_said_once(journal):
     app, seen = thinking_app(needed=5000)
-    told = []
+    lines = []
     async with serve(app) as url:
         for start in range(2):  # the second one finds all replies in the journal
             async with LLMClient(manager(url), journal=journal) as client:
-                client.report_trouble_to(told.append)
+                client.report_trouble_to(lines.append)
                 replies = await client.sample(ask("q", sampling=Sampling(max_tokens=1024)), [0, 1])
                 await client.sample(ask("r", sampling=Sampling(max_tokens=1024)), [0])
                 assert texts(replies) == ["4", "4"]
                 assert client.counters.requests_sent == (6 if start == 0 else 0)
     assert sorted(seen) == [(1024, 1), (1024, 2), (4096, 1), (4096, 2), (16384, 1), (16384, 2)]
-    assert [line.partition(" thinks ")[2] for line in told] == [
+    assert [line.partition(" thinks ")[2] for line in lines] == [
         "for longer than 1,024 tokens (--max-tokens): such replies are asked for again with 4,096. "
         "With --max-tokens 4096 they are paid for once",
         "for longer than 4,096 tokens (--max-tokens): such replies are asked for again with 16,384. "

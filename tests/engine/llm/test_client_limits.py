@@ -64,9 +64,9 @@ class GatedServer:
             self._changed.clear()
             await asyncio.wait_for(self._changed.wait(), 60)
 
-    def let_go(self, place):
+    def let_go(self, index):
         """Answer one request."""
-        self._gates[place].set()
+        self._gates[index].set()
 
 
 async def test_requests_about_replies_go_before_new_problems(journal):
@@ -77,13 +77,13 @@ async def test_requests_about_replies_go_before_new_problems(journal):
         def start(name, purpose):
             return asyncio.create_task(client.sample(ask(name, purpose=purpose), [0]))
 
-        asked = [start(f"p{n}", "rollout") for n in range(4)]
+        tasks = [start(f"p{n}", "rollout") for n in range(4)]
         await server.has(2)
-        asked += [start("a0", "analysis"), start("a1", "judge")]
-        for place in range(6):
-            await server.has(min(6, 2 + place))
-            server.let_go(place)
-        await asyncio.gather(*asked)
+        tasks += [start("a0", "analysis"), start("a1", "judge")]
+        for index in range(6):
+            await server.has(min(6, 2 + index))
+            server.let_go(index)
+        await asyncio.gather(*tasks)
     assert server.arrived == ["p0", "p1", "a0", "a1", "p2", "p3"]
 
 
@@ -99,18 +99,18 @@ async def test_the_requests_per_minute_of_an_endpoint_hold_for_all_its_roles(jou
 async def test_a_budget_is_never_exceeded_and_journal_hits_are_free(journal):
     app = chat_app(answer)
     budget = Budget(tokens=400)
-    request = [ask(f"q{n}", sampling=Sampling(max_tokens=20)) for n in range(50)]
+    requests = [ask(f"q{n}", sampling=Sampling(max_tokens=20)) for n in range(50)]
     async with client_of(app, journal, budget=budget) as client:
-        results = await asyncio.gather(*(client.sample(one, [0]) for one in request), return_exceptions=True)
+        results = await asyncio.gather(*(client.sample(request, [0]) for request in requests), return_exceptions=True)
         kinds = Counter(type(result) for result in results)
         assert set(kinds) == {list, BudgetExceededError}
         counters = client.counters
         assert counters.prompt_tokens + counters.completion_tokens == budget.spent_tokens <= 400
         # A request uses 11 + 4 or 5 tokens and reserves 8 + 20 before it is sent.
         assert budget.spent_tokens > 400 - 28 - 28
-        done = [one for one, result in zip(request, results, strict=True) if isinstance(result, list)]
+        done = [request for request, result in zip(requests, results, strict=True) if isinstance(result, list)]
         sent = counters.requests_sent
-        assert texts(await client.sample(done[0], [0])) == [texts(results[request.index(done[0])])[0]]
+        assert texts(await client.sample(done[0], [0])) == [texts(results[requests.index(done[0])])[0]]
         assert client.counters.requests_sent == sent == len(done)
 
 
@@ -126,23 +126,23 @@ def app_without_usage():
 
 async def test_replies_without_usage_are_charged_their_upper_bound(journal):
     app, budget = app_without_usage(), Budget(tokens=400, usd=1.0)
-    request = [ask(f"q{n}", sampling=Sampling(max_tokens=20)) for n in range(30)]
+    requests = [ask(f"q{n}", sampling=Sampling(max_tokens=20)) for n in range(30)]
     async with client_of(app, journal, {"price_in": 1.0, "price_out": 2.0}, budget=budget) as client:
-        results = await asyncio.gather(*(client.sample(one, [0]) for one in request), return_exceptions=True)
-        shown = client.counters
+        results = await asyncio.gather(*(client.sample(request, [0]) for request in requests), return_exceptions=True)
+        counters = client.counters
     # A request of two bytes reserves 2 + 16 for the prompt and 20 for the reply, one of three bytes one more.
     assert [isinstance(result, list) for result in results] == [True] * 10 + [False] * 20
     assert budget.spent_tokens == 10 * 38
     assert budget.spent_usd == pytest.approx(10 * (18 + 2 * 20) / 1e6)
-    assert (shown.prompt_tokens, shown.completion_tokens, shown.estimated) == (10 * 18, 10 * 20, 10)
-    assert shown.cost_usd == pytest.approx(budget.spent_usd)
+    assert (counters.prompt_tokens, counters.completion_tokens, counters.estimated) == (10 * 18, 10 * 20, 10)
+    assert counters.cost_usd == pytest.approx(budget.spent_usd)
 
 
 async def test_tokens_of_replies_without_usage_are_estimated_also_without_a_budget(journal):
     async with client_of(app_without_usage(), journal) as client:
         await client.sample(ask("q", sampling=Sampling(max_tokens=20), purpose="rollout"), [0])
-        shown = client.counters
-    for spent in (shown, shown.by_purpose["rollout"]):
+        counters = client.counters
+    for spent in (counters, counters.by_purpose["rollout"]):
         assert (spent.prompt_tokens, spent.completion_tokens, spent.estimated) == (17, 20, 1)
 
 

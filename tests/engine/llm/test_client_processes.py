@@ -72,16 +72,16 @@ def test_two_processes_share_one_journal(tmp_path):
 
     with serve_in_thread(chat_app(fickle)) as url:
         runs = [fork_run(url, tmp_path / "journal.sqlite", 150) for _ in range(2)]
-        first, second = ({n: tuple(got) for n, got in read_run(run)[:-1]} for run in runs)
+        first, second = ({n: tuple(texts) for n, texts in read_run(run)[:-1]} for run in runs)
         third = read_run(start_run(url, tmp_path / "journal.sqlite", 150))
     assert third[-1] == ["sent", 0, False]  # a run whose replies are all stored loads no HTTP client
-    assert {n: tuple(got) for n, got in third[:-1]} == first
+    assert {n: tuple(texts) for n, texts in third[:-1]} == first
     assert len(first) == 150
     assert first == second
     journal = ResponseJournal(tmp_path / "journal.sqlite")
-    for n, got in first.items():
-        found = journal.get_many(request_keys(ask(f"q{n}"), "m", {}, [0, 1])).values()
-        assert sorted(completion.text for completion in found) == sorted(got)
+    for n, texts in first.items():
+        completions = journal.get_many(request_keys(ask(f"q{n}"), "m", {}, [0, 1])).values()
+        assert sorted(completion.text for completion in completions) == sorted(texts)
     journal.close()
 
 
@@ -96,14 +96,14 @@ def test_after_sigkill_no_acknowledged_reply_is_requested_again(tmp_path):
             time.sleep(rng.uniform(0.0, 0.1))
             os.kill(run.pid, signal.SIGKILL)
             for line in (first + run.stdout.read()).split("\n")[:-1]:
-                n, got = json.loads(line)
-                used[n] = got
+                n, texts = json.loads(line)
+                used[n] = texts
             run.stdout.close()
             run.wait(60)
-        before = Counter(seen.body["messages"][0]["content"] for seen in app["seen"])
+        before = Counter(request.body["messages"][0]["content"] for request in app["seen"])
         acknowledged = {f"q{n}" for n in used if n != "sent"}
         last = read_run(fork_run(url, tmp_path / "journal.sqlite", 300))
-        after = Counter(seen.body["messages"][0]["content"] for seen in app["seen"])
+        after = Counter(request.body["messages"][0]["content"] for request in app["seen"])
     assert acknowledged
     assert dict(last[:-1]) == {n: [f"q{n}/0", f"q{n}/1"] for n in range(300)}
     assert all(after[name] == before[name] for name in acknowledged)

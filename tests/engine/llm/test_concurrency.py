@@ -91,7 +91,7 @@ def test_the_start_value_is_capped_by_the_maximum():
 def test_the_limit_settles_near_the_capacity_of_a_server():
     """A server that refuses more than 50 requests in flight, in virtual time: one tick is one round trip."""
     controller = AdaptiveConcurrency(ConcurrencyRule(start=20, maximum=1000))
-    seen = []
+    limits = []
     for tick in range(400):
         now = float(tick)
         limit = controller.limit
@@ -100,6 +100,6 @@ def test_the_limit_settles_near_the_capacity_of_a_server():
             controller.succeeded(now)
         for _ in range(max(0, limit - 50)):
             controller.rate_limited(now, sent_at=now - 0.9, wait_s=None)
-        seen.append(controller.limit)
-    assert all(38 <= limit <= 53 for limit in seen[100:])
-    assert max(seen[100:]) > 50  # the limit keeps growing after a cut
+        limits.append(controller.limit)
+    assert all(38 <= limit <= 53 for limit in limits[100:])
+    assert max(limits[100:]) > 50  # the limit keeps growing after a cut

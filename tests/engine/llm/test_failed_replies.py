@@ -54,16 +54,16 @@ async def test_failed_replies_are_asked_again_and_nothing_else_is(journal):
 )
 async def test_of_several_choices_only_the_failed_one_is_asked_again(failed, journal):
     """The second of three choices fails; the server counts the choices that it made."""
-    made = []
+    indices = []
 
     def fields(body, index):
-        made.append(index)
-        return failed if made.count(1) == 1 and index == 1 else {}
+        indices.append(index)
+        return failed if indices.count(1) == 1 and index == 1 else {}
 
     async with client_of(chat_app(answer, reply_fields=fields), journal) as client:
         replies = await client.sample(ask("q"), [0, 1, 2])
     assert texts(replies) == ["q/0", "q/1", "q/2"]
-    assert made == [0, 1, 2, 1]
+    assert indices == [0, 1, 2, 1]
 
 
 async def test_a_reply_without_a_finish_reason_is_cut_off_if_others_of_the_endpoint_have_one(journal):
@@ -81,8 +81,8 @@ async def test_a_reply_without_a_finish_reason_is_cut_off_if_others_of_the_endpo
     app = web.Application()
     app.router.add_post("/v1/chat/completions", chat)
     async with client_of(app, journal) as client:
-        found = [texts(await client.sample(ask(text), [0])) for text in ("first", "whole", "second")]
-    assert found == [["first is"], ["whole is answered"], ["second is answered"]]
+        replies = [texts(await client.sample(ask(text), [0])) for text in ("first", "whole", "second")]
+    assert replies == [["first is"], ["whole is answered"], ["second is answered"]]
     assert asked == ["first", "whole", "second", "second"]
 
 

@@ -88,8 +88,8 @@ def test_thinking_is_adaptive_or_has_a_budget_and_goes_with_no_temperature():
     assert sent(4000, "low") == {**on, "thinking": {"type": "adaptive"}, "output_config": {"effort": "low"}}
     assert sent(4000, "minimal")["output_config"] == {"effort": "low"}
     assert sent(4000, "none") == off
-    own = {"type": "adaptive", "display": "summarized"}
-    assert sent(4000, "low", thinking=own)["thinking"] == own
+    thinking = {"type": "adaptive", "display": "summarized"}
+    assert sent(4000, "low", thinking=thinking)["thinking"] == thinking
     for limit, effort, budget in (
         (10_000, "low", 2000),
         (2000, "low", 1024),
@@ -121,13 +121,13 @@ async def test_samples_are_single_requests_and_are_replayed_from_the_journal(api
         replies = await client.sample(request, [0, 1, 2])
         assert texts(replies) == ["2+2/0", "2+2/1", "2+2/2"]
         assert len(seen) == 3
-        assert not {"n", "seed", "max_completion_tokens"} & set().union(*(one.body for one in seen))
+        assert not {"n", "seed", "max_completion_tokens"} & set().union(*(call.body for call in seen))
     async with client_of(api, journal=journal) as (client, seen):
         assert texts(await client.sample(request, [2, 0, 1])) == ["2+2/2", "2+2/0", "2+2/1"]
         assert seen == []
     async with client_of("chat", chat_app(answer), journal) as (client, seen):  # another API is another request
         await client.sample(request, [0, 1])
-        assert [one.body["n"] for one in seen] == [2]  # what one API lacks, another one may have
+        assert [call.body["n"] for call in seen] == [2]  # what one API lacks, another one may have
 
 
 def test_keys_of_chat_requests_are_those_of_earlier_versions():
@@ -187,14 +187,14 @@ async def test_what_a_model_refuses_is_left_out(journal):
     request = ask("2+2", sampling=Sampling(temperature=0.7, logprobs=True), json_schema=SCHEMA)
     app = responses_app(answer, reasoning_model=True, refuses_schemas=True)
     async with client_of("responses", app, journal) as (client, seen):
-        told = []
-        client.report_trouble_to(told.append)
+        lines = []
+        client.report_trouble_to(lines.append)
         assert texts(await client.sample(request, [0])) == ["2+2/0"]
         assert not {"temperature", "include", "text"} & seen[-1].body.keys()
-        assert [line.partition(":")[0].split()[-1] for line in told] == ["temperature", "logprobs", "response_format"]
+        assert [line.partition(":")[0].split()[-1] for line in lines] == ["temperature", "logprobs", "response_format"]
     async with client_of("anthropic", anthropic_app(answer), journal) as (client, seen):
         assert texts(await client.sample(request, [0])) == ["2+2/0"]
-        assert ["output_config" in one.body for one in seen] == [True, False]  # as this schema is open
+        assert ["output_config" in call.body for call in seen] == [True, False]  # as this schema is open
 
 
 async def test_a_model_without_adaptive_thinking_gets_a_budget_and_is_remembered(journal):
@@ -208,7 +208,7 @@ async def test_a_model_without_adaptive_thinking_gets_a_budget_and_is_remembered
         assert reply.completion.reasoning == THOUGHT
         await client.sample(request, [1])
     budget = {"type": "enabled", "budget_tokens": 3200}
-    assert [one.body["thinking"] for one in seen] == [{"type": "adaptive"}, budget, budget]
+    assert [call.body["thinking"] for call in seen] == [{"type": "adaptive"}, budget, budget]
 
 
 async def test_errors_about_effort_change_nothing_in_other_apis():
@@ -260,9 +260,9 @@ async def asks_a_tool(row, client, prompts):
 
 @pytest.mark.parametrize("api", APPS)
 async def test_a_program_that_calls_a_tool_is_translated(api):
-    given = json.dumps({"row": {}, "prompts": {"answer": ""}})
+    content = json.dumps({"row": {}, "prompts": {"answer": ""}})
     async with client_of(api) as (client, seen):
-        [reply] = await ProgramClient(client, asks_a_tool).sample(ask(given), [0])
+        [reply] = await ProgramClient(client, asks_a_tool).sample(ask(content), [0])
     assert json.loads(reply.completion.text)["answer"] == "sunny in Bern/0"
     first, last = seen[-2].body, seen[-1].body
     if api == "responses":
@@ -323,7 +323,7 @@ async def test_a_redirect_to_another_server_does_not_get_the_key(api):
                     await client.sample(ask("2+2"), [0])
             else:
                 assert texts(await client.sample(ask("2+2"), [0])) == ["2+2/0"]
-    assert SECRET not in str([one.headers for one in other["seen"]])
+    assert SECRET not in str([request.headers for request in other["seen"]])
 
 
 def test_an_unknown_api_and_a_whole_address_are_refused():

@@ -111,20 +111,20 @@ async def test_the_first_reply_for_a_key_is_kept_and_returned_to_the_second_call
 async def test_a_reply_is_stored_in_less_than_a_tenth_of_a_millisecond(journal):
     completion = Completion(text="a line of a reply\n" * 80)
 
-    async def cpu_each(part):
+    async def cpu_each(run):
         began = time.process_time()
         for number in range(2048):
-            await journal.put(key((part, number)), completion)
+            await journal.put(key((run, number)), completion)
         return (time.process_time() - began) / 2048
 
-    assert min([await cpu_each(part) for part in range(3)]) < 0.1e-3
+    assert min([await cpu_each(run) for run in range(3)]) < 0.1e-3
 
 
 async def test_more_keys_than_fit_into_one_statement(journal):
     names = [key(n) for n in range(1234)]
     await asyncio.gather(*(journal.put(name, Completion(text=name)) for name in names))
-    found = journal.get_many(names)
-    assert {name: completion.text for name, completion in found.items()} == {name: name for name in names}
+    completions = journal.get_many(names)
+    assert {name: completion.text for name, completion in completions.items()} == {name: name for name in names}
 
 
 async def test_an_unreadable_row_counts_as_absent_and_is_replaced(journal, path):
@@ -145,7 +145,7 @@ async def test_a_damaged_row_leaves_the_others_readable(journal, path, damage):
     with sqlite3.connect(path) as raw:
         raw.execute(f"UPDATE replies SET completion = {damage} WHERE key = ?", (key(1),))
     raw.close()
-    assert [one.text for one in journal.get_many([key(1), key(2)]).values()] == ["y"]
+    assert [completion.text for completion in journal.get_many([key(1), key(2)]).values()] == ["y"]
     await journal.put(key(1), Completion(text="again"))
     assert journal.get_many([key(1)])[key(1)].text == "again"
 
@@ -250,8 +250,8 @@ def test_concurrent_processes_lose_no_reply(path):
         assert writer.returncode == 0
     journal = ResponseJournal(path)
     names = [f"{name}/{n}" for name in writers for n in range(400)]
-    found = journal.get_many([key(name) for name in names])
-    assert [found[key(name)].text for name in names] == [name * 50 for name in names]
+    completions = journal.get_many([key(name) for name in names])
+    assert [completions[key(name)].text for name in names] == [name * 50 for name in names]
     journal.close()
 
 
@@ -267,8 +267,8 @@ def test_sigkill_loses_no_acknowledged_reply(path):
         acknowledged += [int(line) for line in lines[:-1]]
         journal = ResponseJournal(path)
         names = [f"w{turn}/{n}" for n in acknowledged]
-        found = journal.get_many([key(name) for name in names])
-        assert [found[key(name)].text for name in names] == [name * 50 for name in names]
+        completions = journal.get_many([key(name) for name in names])
+        assert [completions[key(name)].text for name in names] == [name * 50 for name in names]
         assert journal._database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         journal.close()
 

@@ -38,8 +38,8 @@ def reply(*choices, prompt=10, completion=6, **fields):
 
 
 def drawn_completions(content, keys, **changes):
-    given = {"attempts": 1, "latency_s": 0.5, "wasted": Usage(), **changes}
-    return completions(read_reply(content), ENDPOINT, keys, **given)
+    options = {"attempts": 1, "latency_s": 0.5, "wasted": Usage(), **changes}
+    return completions(read_reply(content), ENDPOINT, keys, **options)
 
 
 def test_a_body_contains_all_parameters_of_the_request():
@@ -77,20 +77,20 @@ def test_a_plain_request_has_no_optional_parameters():
 
 
 def test_one_choice_becomes_one_completion():
-    (made,) = drawn_completions(reply(choice("hi")), ["k"], attempts=2)
-    assert (made.text, made.finish_reason, made.model, made.request_key) == ("hi", "stop", "m-2", "k")
+    (sample,) = drawn_completions(reply(choice("hi")), ["k"], attempts=2)
+    assert (sample.text, sample.finish_reason, sample.model, sample.request_key) == ("hi", "stop", "m-2", "k")
     # 10 prompt tokens at 1 USD and 6 completion tokens at 10 USD per million.
-    assert made.usage == Usage(prompt_tokens=10, completion_tokens=6, attempts=2, cost_usd=70e-6)
-    assert (made.latency_s, made.token_ids, made.ids_source) == (0.5, None, None)
+    assert sample.usage == Usage(prompt_tokens=10, completion_tokens=6, attempts=2, cost_usd=70e-6)
+    assert (sample.latency_s, sample.token_ids, sample.ids_source) == (0.5, None, None)
 
 
 def test_the_usages_of_n_choices_sum_to_the_reported_usage():
     content = reply(choice("a" * 30, 0), choice("b" * 20, 1), choice("c" * 10, 2), prompt=11, completion=101)
-    made = drawn_completions(content, ["x", "y", "z"], wasted=Usage(prompt_tokens=7, completion_tokens=2))
+    drawn = drawn_completions(content, ["x", "y", "z"], wasted=Usage(prompt_tokens=7, completion_tokens=2))
     # 101 in the proportion 3 : 2 : 1 is 50.5, 33.7, 16.8; cut off by running sums: 50, 34, 17.
-    assert [one.usage.completion_tokens for one in made] == [50 + 2, 34, 17]
-    assert [one.usage.prompt_tokens for one in made] == [11 + 7, 0, 0]
-    assert sum(one.usage.cost_usd for one in made) == pytest.approx((18 * 1.0 + 103 * 10.0) / 1e6)
+    assert [completion.usage.completion_tokens for completion in drawn] == [50 + 2, 34, 17]
+    assert [completion.usage.prompt_tokens for completion in drawn] == [11 + 7, 0, 0]
+    assert sum(completion.usage.cost_usd for completion in drawn) == pytest.approx((18 * 1.0 + 103 * 10.0) / 1e6)
 
 
 def test_the_parts_of_a_division_sum_to_the_total():
@@ -100,9 +100,9 @@ def test_the_parts_of_a_division_sum_to_the_total():
 
 
 def test_choices_are_sorted_by_index_unless_the_indices_are_invalid():
-    assert [one.text for one in drawn_completions(reply(choice("b", 1), choice("a", 0)), ["x", "y"])] == ["a", "b"]
-    assert [one.text for one in drawn_completions(reply(choice("a", 0), choice("b", 0)), ["x", "y"])] == ["a", "b"]
-    assert [one.text for one in drawn_completions(reply(choice("a", "?"), choice("b", None)), ["x", "y"])] == [
+    assert [drawn.text for drawn in drawn_completions(reply(choice("b", 1), choice("a", 0)), ["x", "y"])] == ["a", "b"]
+    assert [drawn.text for drawn in drawn_completions(reply(choice("a", 0), choice("b", 0)), ["x", "y"])] == ["a", "b"]
+    assert [drawn.text for drawn in drawn_completions(reply(choice("a", "?"), choice("b", None)), ["x", "y"])] == [
         "a",
         "b",
     ]
@@ -131,9 +131,9 @@ def test_choices_are_sorted_by_index_unless_the_indices_are_invalid():
 )
 def test_a_choice_is_the_sample_that_its_index_says(indices, samples):
     read = read_reply(reply(*(choice(str(index), index) for index in indices)), 3)
-    made = completions(read, ENDPOINT, ["x", "y", "z"], attempts=1, latency_s=0.5, wasted=Usage())
-    assert [one and one.text for one in made] == samples
-    assert sum(one.usage.completion_tokens for one in made if one) == 6
+    drawn = completions(read, ENDPOINT, ["x", "y", "z"], attempts=1, latency_s=0.5, wasted=Usage())
+    assert [completion and completion.text for completion in drawn] == samples
+    assert sum(completion.usage.completion_tokens for completion in drawn if completion) == 6
 
 
 def test_a_reply_without_the_index_of_any_sample_is_retried():
@@ -142,27 +142,27 @@ def test_a_reply_without_the_index_of_any_sample_is_retried():
 
 
 def test_the_index_of_the_only_sample_does_not_matter():
-    assert [one.text for one in read_reply(reply(choice("a", 7)), 1).choices] == ["a"]
+    assert [read_choice.text for read_choice in read_reply(reply(choice("a", 7)), 1).choices] == ["a"]
 
 
 def test_missing_and_unreadable_choices_give_no_completion():
-    made = drawn_completions(reply(choice("a", 0), {"index": 1}, choice("c", 2)), ["x", "y", "z", "w"])
-    assert [one and one.text for one in made] == ["a", None, "c", None]
-    assert sum(one.usage.completion_tokens for one in made if one) == 6
+    drawn = drawn_completions(reply(choice("a", 0), {"index": 1}, choice("c", 2)), ["x", "y", "z", "w"])
+    assert [completion and completion.text for completion in drawn] == ["a", None, "c", None]
+    assert sum(completion.usage.completion_tokens for completion in drawn if completion) == 6
 
 
 @pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
 def test_reasoning_is_read_from_both_field_names(field):
     content = reply({"index": 0, "message": {"content": None, field: "hm"}, "finish_reason": "length"})
-    (made,) = drawn_completions(content, ["k"])
-    assert (made.text, made.reasoning, made.finish_reason) == ("", "hm", "length")
+    (completion,) = drawn_completions(content, ["k"])
+    assert (completion.text, completion.reasoning, completion.finish_reason) == ("", "hm", "length")
 
 
 def test_only_valid_token_ids_and_logprobs_are_used():
     def one(token_ids, logprobs):
         entries = None if logprobs is None else {"content": [{"logprob": value} for value in logprobs]}
-        (made,) = drawn_completions(reply(choice("ab", token_ids=token_ids, logprobs=entries)), ["k"])
-        return made.token_ids, made.logprobs, made.ids_source
+        (completion,) = drawn_completions(reply(choice("ab", token_ids=token_ids, logprobs=entries)), ["k"])
+        return completion.token_ids, completion.logprobs, completion.ids_source
 
     assert one([5, 6], [-0.5, -1]) == ([5, 6], [-0.5, -1.0], "server")
     assert one(None, [-0.5]) == (None, [-0.5], None)
@@ -243,8 +243,8 @@ def test_the_usage_of_an_invalid_reply_is_reported():
 
 
 def test_an_empty_text_with_completion_tokens_is_a_reply():
-    (made,) = drawn_completions(reply(choice("", reason="length"), completion=100), ["k"])
-    assert (made.text, made.finish_reason) == ("", "length")
+    (completion,) = drawn_completions(reply(choice("", reason="length"), completion=100), ["k"])
+    assert (completion.text, completion.finish_reason) == ("", "length")
 
 
 def test_invalid_usage_fields_count_as_zero():

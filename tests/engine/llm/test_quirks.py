@@ -70,16 +70,16 @@ def test_a_refused_temperature_of_zero_does_not_take_the_temperature_of_others()
 
 @pytest.mark.parametrize("names", [REFUSED, *[(name,) for name in REFUSED]], ids=lambda names: "+".join(names[:2]))
 async def test_each_part_can_be_refused_and_all_of_them(names, journal):
-    app, told = chat_app(answer, rejects=names), []
+    app, lines = chat_app(answer, rejects=names), []
     async with client_of(app, journal, {"extra_body": EXTRA}) as client:
-        client.report_trouble_to(told.append)
+        client.report_trouble_to(lines.append)
         assert texts(await client.sample(REQUEST, [0, 1, 2])) == ["q/0", "q/1", "q/2"]
         await client.sample(REQUEST.model_copy(update={"role": "twin"}), [3])
         first = len(app["seen"])
         assert texts(await client.sample(REQUEST, [4])) == ["q/4"]
     assert len(app["seen"]) == first + 1  # what was refused once is not sent again
     assert not set(names) & app["seen"][-1].body.keys()
-    assert len(told) == len([name for name in names if OPTIONAL[name].instead])
+    assert len(lines) == len([name for name in names if OPTIONAL[name].instead])
 
 
 @pytest.mark.parametrize("status", [400, 422, 500])
@@ -154,7 +154,7 @@ async def test_a_request_that_alone_is_refused_stays_open_whatever_the_words(sta
         assert texts(await client.sample(ask("p"), [0])) == ["p/0"]
 
 
-@pytest.mark.parametrize(("status", "body"), [one for one in WORDINGS if one[0] not in (200, 500)])
+@pytest.mark.parametrize(("status", "body"), [wording for wording in WORDINGS if wording[0] not in (200, 500)])
 @pytest.mark.parametrize("answered", [True, False])
 async def test_what_hits_every_request_stops_the_run_with_the_words_of_the_server(status, body, answered, journal):
     refuses = [not answered]
@@ -193,26 +193,26 @@ async def test_the_key_is_blamed_only_where_the_server_does(status, message, bla
 @pytest.mark.parametrize(("read", "words", "lines"), [(2050, 9000, 1), (9000, 9000, 0), (11, 9000, 0), (100, 120, 0)])
 async def test_a_prompt_that_a_server_cuts_is_told_once(read, words, lines, journal, monkeypatch):
     monkeypatch.setattr(trouble, "_told", set())
-    told = []
+    reports = []
     async with client_of(chat_app(lambda body, index: "a", prompt_tokens=lambda body: read), journal) as client:
-        client.report_trouble_to(told.append)
+        client.report_trouble_to(reports.append)
         for number in range(3):
             await client.sample(ask(f"{number}" + " letters" * words), [0])
-    assert len(told) == lines
-    assert all("num_ctx" in line for line in told)
+    assert len(reports) == lines
+    assert all("num_ctx" in line for line in reports)
 
 
 async def test_blank_replies_are_told_with_what_came_in_place_of_a_text(journal):
-    told = []
+    lines = []
 
     def fields(body, index):
         return {"message": {"role": "assistant", "content": None, "reasoning_content": "The answer is 4."}}
 
     async with client_of(chat_app(lambda body, index: "x" * 20, reply_fields=fields), journal) as client:
-        client.report_trouble_to(told.append)
+        client.report_trouble_to(lines.append)
         for number in range(6):
             await client.sample(ask(f"q{number}"), [0])
-    assert "finish_reason stop, 20 tokens, its 16 characters are in the reasoning field" in told[0]
+    assert "finish_reason stop, 20 tokens, its 16 characters are in the reasoning field" in lines[0]
 
 
 @pytest.mark.parametrize("stored", [None, 3, "n", {"n": 1}, [["n"], None], ["n", "flying"]])

@@ -88,13 +88,13 @@ def test_waits_are_read_in_every_form(waits):
             (
                 {
                     "x-ratelimit-reset-requests": "8s",
-                    "x-ratelimit-remaining-requests": left,
+                    "x-ratelimit-remaining-requests": remaining,
                     "x-ratelimit-reset-tokens": "24h",
                     "x-ratelimit-remaining-tokens": "0.5",
                 },
                 8.0,
             )
-            for left in ("-3", "0.0", " 00")
+            for remaining in ("-3", "0.0", " 00")
         ),
         ({"x-ratelimit-reset": "3"}, 3.0),
     ],

@@ -50,10 +50,10 @@ async def post(url, body=None, headers=None):
 def test_address_body_and_headers_of_a_request(monkeypatch, ending, address):
     monkeypatch.setenv("OPENAI_ORG_ID", "org-1")
     monkeypatch.delenv("OPENAI_PROJECT_ID", raising=False)
-    seen = []
+    requests = []
 
     async def handler(request):
-        seen.append((request.method, request.path_qs, await request.read(), request.headers))
+        requests.append((request.method, request.path_qs, await request.read(), request.headers))
         return web.json_response({})
 
     async def run():
@@ -61,7 +61,7 @@ def test_address_body_and_headers_of_a_request(monkeypatch, ending, address):
             return await post(url + ending, {"model": "m", "text": "1 ≤ π", "n": 0.5}, {"X-Sample-Index": "3"})
 
     assert asyncio.run(run()) == b"{}"
-    ((method, path, body, headers),) = seen
+    ((method, path, body, headers),) = requests
     assert (method, path) == ("POST", address)
     assert json.loads(body) == {"model": "m", "text": "1 ≤ π", "n": 0.5}
     wanted = {
@@ -201,8 +201,8 @@ async def test_a_dead_proxy_is_named_without_its_password(monkeypatch, scheme):
     with refusing_url() as url:
         monkeypatch.setenv(f"{scheme}_proxy", url.replace("http://", "http://user:password@").removesuffix("/v1"))
         decision = await classified(f"{scheme}://models.test/v1")
-    said = "the proxy of HTTPS_PROXY, HTTP_PROXY or ALL_PROXY: connection refused"
-    assert (decision.code, decision.message, decision.may_be_billed) == ("connection", said, False)
+    message = "the proxy of HTTPS_PROXY, HTTP_PROXY or ALL_PROXY: connection refused"
+    assert (decision.code, decision.message, decision.may_be_billed) == ("connection", message, False)
 
 
 async def test_a_proxy_that_wants_a_password_is_named(monkeypatch):

@@ -26,10 +26,10 @@ def dead_url():
 
 
 async def test_an_endpoint_that_never_answers_ends_the_run_after_the_time_to_connect(dead_url):
-    virtual, told = VirtualClock(), []
+    virtual, reports = VirtualClock(), []
     began = virtual.now
     async with LLMClient(manager(dead_url), retry=PATIENT, clock=virtual.clock, sleep=virtual.sleep) as client:
-        client.report_trouble_to(lambda line: told.append((virtual.now - began, line)))
+        client.report_trouble_to(lambda line: reports.append((virtual.now - began, line)))
         with pytest.raises(FatalEndpointError) as caught:
             await client.sample(ask("q"), [0])
     assert virtual.now - began == pytest.approx(120.0)
@@ -37,16 +37,16 @@ async def test_an_endpoint_that_never_answers_ends_the_run_after_the_time_to_con
         f"g: cannot reach {dead_url}\nconnection refused; no attempt got through in 120 s"
     )
     assert "Start the server" in caught.value.fix
-    assert {line for _, line in told} == {
+    assert {line for _, line in reports} == {
         f"cannot reach {dead_url}: connection refused; is the server running? (trying again)"
     }
-    assert told[0][0] <= 2.0  # after the second failed attempt
-    assert 3 <= len(told) <= 5  # then about every 30 s
+    assert reports[0][0] <= 2.0  # after the second failed attempt
+    assert 3 <= len(reports) <= 5  # then about every 30 s
 
 
 async def test_a_server_that_starts_late_is_waited_for_and_keeps_its_number_of_attempts(journal):
     """It refuses connections for 100 s, then answers 503 twice: more than eight attempts in all."""
-    virtual, told = VirtualClock(), []
+    virtual, lines = VirtualClock(), []
     plan = FaultPlan(seed=1, rate=1.0, kinds=["503"], max_consecutive_per_request=2)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -63,7 +63,7 @@ async def test_a_server_that_starts_late_is_waited_for_and_keeps_its_number_of_a
     url = f"http://127.0.0.1:{port}/v1"
     retry = RetryPolicy(attempts=4, connect_s=120.0)
     async with LLMClient(manager(url), retry=retry, clock=virtual.clock, sleep=sleep) as client:
-        client.report_trouble_to(told.append)
+        client.report_trouble_to(lines.append)
         assert texts(await client.sample(ask("q"), [0])) == ["q/0"]
         assert client.counters.requests_sent > 8
     await runner.cleanup()
@@ -99,14 +99,14 @@ async def test_a_server_that_was_reached_once_has_its_number_of_attempts(journal
     ],
 )
 async def test_the_second_failure_of_a_request_is_told_and_the_first_is_not(kind, said, journal):
-    told = []
+    lines = []
     for failures in (1, 2):
         plan = FaultPlan(seed=1, rate=1.0, kinds=[kind], max_consecutive_per_request=failures)
         async with client_of(chat_app(answer, faults=plan), journal) as client:
-            client.report_trouble_to(told.append)
+            client.report_trouble_to(lines.append)
             await client.sample(ask(f"q{failures}"), [0])
-            assert len(told) == failures - 1
-    assert said in told[0]
+            assert len(lines) == failures - 1
+    assert said in lines[0]
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ async def test_the_second_failure_of_a_request_is_told_and_the_first_is_not(kind
     ],
 )
 async def test_a_request_that_alone_is_refused_is_told(message, said, journal):
-    app, told = chat_app(answer), []
+    app, lines = chat_app(answer), []
 
     @web.middleware
     async def refuse(request, handler):
@@ -131,11 +131,11 @@ async def test_a_request_that_alone_is_refused_is_told(message, said, journal):
 
     app.middlewares.append(refuse)
     async with serve(app) as url, LLMClient(manager(url), journal=journal) as client:
-        client.report_trouble_to(told.append)
+        client.report_trouble_to(lines.append)
         for question in ("forbidden 1", "forbidden 2"):
             await client.sample(ask(question), [0])
-    [line] = told  # not one for each request
-    assert all(part in line for part in (*said, "its problem stays open"))
+    [line] = lines  # not one for each request
+    assert all(phrase in line for phrase in (*said, "its problem stays open"))
 
 
 async def test_a_refusal_of_everything_says_what_to_do(journal):
@@ -181,7 +181,7 @@ async def test_an_unknown_model_at_an_address_without_a_path_is_still_an_unknown
 async def test_a_server_that_accepts_and_says_nothing_is_told_while_its_request_waits(journal, monkeypatch):
     monkeypatch.setattr(trouble, "_SILENT_S", 0.05)
     monkeypatch.setattr(cancellation, "_LOOK_S", 0.05)
-    told, go_on = asyncio.Queue(), asyncio.Event()
+    lines, go_on = asyncio.Queue(), asyncio.Event()
     app = chat_app(answer)
 
     @web.middleware
@@ -191,9 +191,9 @@ async def test_a_server_that_accepts_and_says_nothing_is_told_while_its_request_
 
     app.middlewares.append(silent)
     async with client_of(app, journal, {"timeout_s": 90.0}) as client:
-        client.report_trouble_to(told.put_nowait)
+        client.report_trouble_to(lines.put_nowait)
         call = asyncio.create_task(client.sample(ask("q"), [0]))
-        line = await asyncio.wait_for(told.get(), 60)
+        line = await asyncio.wait_for(lines.get(), 60)
         assert line.startswith("no reply from http://127.0.0.1:")
         assert line.endswith("requests are given up after 90 s (timeout_s)")
         assert not call.done()
@@ -209,34 +209,34 @@ async def test_a_server_that_accepts_and_says_nothing_is_told_while_its_request_
 )
 async def test_an_endpoint_that_sends_many_blank_replies_is_named(message, journal):
     """Every fifth of 100: told once, at the fifth."""
-    asked, told = [], []
+    bodies, lines = [], []
 
     async def chat(request):
-        asked.append(await request.json())
+        bodies.append(await request.json())
         choice = {"index": 0, "message": {"content": "text"}, "finish_reason": "stop"}
-        if len(asked) % 5 == 0:
+        if len(bodies) % 5 == 0:
             choice["message"] = {"role": "assistant", **message}
         return web.json_response({"choices": [choice], "usage": {"prompt_tokens": 5, "completion_tokens": 9}})
 
     app = web.Application()
     app.router.add_post("/v1/chat/completions", chat)
     async with client_of(app, journal) as client:
-        client.report_trouble_to(told.append)
+        client.report_trouble_to(lines.append)
         for n in range(100):
             await client.sample(ask(f"q{n}"), [0])
-    assert [line.partition(" sends blank replies: ")[2].partition(" have no text")[0] for line in told] == [
+    assert [line.partition(" sends blank replies: ")[2].partition(" have no text")[0] for line in lines] == [
         "5 of 25",
     ]
 
 
 async def test_a_few_blank_replies_are_not_told(journal):
-    told = []
+    lines = []
     app = chat_app(lambda body, index: " " if body["messages"][0]["content"] in ("q3", "q5") else "text")
     async with client_of(app, journal) as client:
-        client.report_trouble_to(told.append)
+        client.report_trouble_to(lines.append)
         for n in range(30):
             await client.sample(ask(f"q{n}"), [0])
-    assert told == []
+    assert lines == []
 
 
 class Loop:
@@ -249,14 +249,14 @@ class Loop:
 
 
 async def test_an_endpoint_that_answers_other_requests_is_not_silent(monkeypatch):
-    loop, told = Loop(), []
+    loop, reports = Loop(), []
     monkeypatch.setattr(trouble, "asyncio", SimpleNamespace(get_running_loop=lambda: loop))
     endpoint = manager("http://127.0.0.1:1/v1").endpoint("g")
-    reporter = trouble.TroubleReporter(lambda line: told.append((loop.now, line)), loop.time)
+    reporter = trouble.TroubleReporter(lambda line: reports.append((loop.now, line)), loop.time)
     for loop.now in range(20, 301, 20):
         if loop.now in (20, 200):
             reporter.answered(endpoint)  # another request
         reporter.silent(endpoint, 0.0)
-    assert [(at, line.split(";")[0]) for at, line in told] == [
+    assert [(at, line.split(";")[0]) for at, line in reports] == [
         (at, "no reply from http://127.0.0.1:1/v1 for 20 s") for at in (40, 220)
     ]

@@ -92,9 +92,9 @@ def evaluation_kind(text, **names):
     ],
 )
 def test_exact_values(text, expected):
-    found = value(text)
-    assert found == expected
-    assert isinstance(found, float) == isinstance(expected, float)
+    result = value(text)
+    assert result == expected
+    assert isinstance(result, float) == isinstance(expected, float)
 
 
 @table(
@@ -372,8 +372,8 @@ def test_forms_of_a_rule():
 )
 def test_english_phrases_are_parsed_as_formulas(text, same_as):
     names = {"r": Fraction(6, 8), "N": 9731, "a": 12, "b": 18, "c": 5}
-    found = canonical_calls(parse_rule(text, "p").right)
-    assert evaluate(found, names) == value(same_as, **names)
+    tree = canonical_calls(parse_rule(text, "p").right)
+    assert evaluate(tree, names) == value(same_as, **names)
 
 
 def test_the_simplified_fraction_means_the_only_cause():
@@ -416,15 +416,15 @@ def test_recorded_rules_are_parsed_or_raise_a_syntax_error(recorded_rules):
 
 @pytest.fixture(scope="module")
 def recorded_rules(recorded):
-    found = []
+    rules = []
     for path in recorded.values():
         for line in path.read_text(encoding="utf-8").splitlines():
             record = json.loads(line)
             texts = [r["scaffold"] for r in record.get("rollouts", [])] or [record.get("fused_scaffold")]
             for text in texts:
                 scaffold = scaffold_from_object(text).scaffold
-                found += [(e.rule, e.effect, e.cause) for e in scaffold.causal_graph] if scaffold else []
-    return found
+                rules += [(e.rule, e.effect, e.cause) for e in scaffold.causal_graph] if scaffold else []
+    return rules
 
 
 _leaves = st.one_of(
@@ -477,7 +477,7 @@ def test_agrees_with_python_on_random_expressions(text):
     except ZeroDivisionError:
         expected = None
     try:
-        found = evaluate(parse_expression(text), names)
+        result = evaluate(parse_expression(text), names)
     except FormulaValueError as error:
         assert error.kind in ("division_by_zero", "too_large")  # noqa: PT017
         assert expected is None or error.kind == "too_large"  # noqa: PT017
@@ -485,11 +485,11 @@ def test_agrees_with_python_on_random_expressions(text):
     except FormulaSyntaxError as error:
         assert error.kind == "too_large"  # noqa: PT017
         return
-    if isinstance(found, float):  # only fractions beyond the limit become floats
+    if isinstance(result, float):  # only fractions beyond the limit become floats
         assert expected is not None
-        assert found == pytest.approx(float(expected))
+        assert result == pytest.approx(float(expected))
     else:
-        assert found == expected
+        assert result == expected
 
 
 def test_agrees_with_sympy():
@@ -523,8 +523,8 @@ def test_any_text_gives_a_value_or_a_typed_error(text):
     try:
         for side in parse_sides(text):
             assert side.size <= MAX_NODES
-            found = evaluate(side, {"x": 3, "y": Fraction(1, 7), "k": 2.5}, budget)
-            assert isinstance(found, int | Fraction | float)
+            result = evaluate(side, {"x": 3, "y": Fraction(1, 7), "k": 2.5}, budget)
+            assert isinstance(result, int | Fraction | float)
         parse_rule(text, "x", ["y"])
     except (FormulaSyntaxError, FormulaValueError):
         pass

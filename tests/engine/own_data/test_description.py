@@ -18,8 +18,8 @@ FRUITS = ["pear", "stone", "river"]
 N = range(12)
 
 
-def described(rows, **given):
-    return describe(rows, where="rows", **given)
+def described(rows, **arguments):
+    return describe(rows, where="rows", **arguments)
 
 
 def rows_of(**columns):
@@ -31,8 +31,8 @@ def question(n):
     return f"Which one can be eaten, number {n}?"
 
 
-def plain(rows, index=1, **given):
-    row, how = described(rows, **given).plain_row(rows[index], "row")
+def plain(rows, index=1, **arguments):
+    row, how = described(rows, **arguments).plain_row(rows[index], "row")
     return row["problem"], row["answer"], how
 
 
@@ -115,8 +115,8 @@ def test_options_whose_right_one_is_always_first_are_put_in_another_order():
         question=question, correct_answer="pear", distractor1="stone", distractor2="river", support="Pears grow."
     )
     for rows in (rows_of(input=question, target_scores=scores), wrong):
-        found = described(rows)
-        read = [found.plain_row(row, "") for row in rows]
+        description = described(rows)
+        read = [description.plain_row(row, "") for row in rows]
         assert {how.options[how.marks.index(row["answer"])] for row, how in read} == {"pear"}
         assert len({row["answer"] for row, _ in read}) > 1
     assert read[0][0]["problem"].startswith("Pears grow.\n\nWhich")
@@ -143,7 +143,7 @@ CONTEXTS = {
 }
 
 
-@pytest.mark.parametrize(("text", "rows"), [(text, rows) for text, each in CONTEXTS.items() for rows in each])
+@pytest.mark.parametrize(("text", "rows"), [(text, rows) for text, forms in CONTEXTS.items() for rows in forms])
 def test_everything_that_the_question_needs_is_in_the_prompt(text, rows):
     assert plain(rows)[0] == text
 
@@ -198,9 +198,9 @@ def test_class_ids_have_the_names_of_a_column_or_of_the_schema():
     assert (answer, how.kind, how.labels, how.ids) == ("good", "label", ("bad", "good"), ("0", "1"))
     bare = rows_of(text=question, label=lambda n: n % 2)
     assert plain(bare, class_names={"label": ("bad", "good")})[1] == "good"
-    found = described(bare)
-    assert found.how.labels == ("0", "1")
-    assert "a model cannot know what they mean" in " ".join(found.remarks)
+    description = described(bare)
+    assert description.how.labels == ("0", "1")
+    assert "a model cannot know what they mean" in " ".join(description.remarks)
 
 
 KINDS = {
@@ -238,7 +238,7 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize(("kind", "values"), [(kind, one) for kind, each in KINDS.items() for one in each])
+@pytest.mark.parametrize(("kind", "values"), [(kind, values) for kind, lists in KINDS.items() for values in lists])
 def test_the_kind_of_answers_is_found_from_all_of_them(kind, values):
     """Values that repeat are labels; numbers, dates and codes do not become labels because they repeat."""
     endless = itertools.cycle(values)
@@ -252,9 +252,9 @@ def test_the_kind_of_answers_is_found_from_all_of_them(kind, values):
 def test_many_labels_are_found():
     rows = [{"text": f"about {word} {n}", "intent": f"topic_{word}"} for word in "abcdefghij" for n in range(3)]
     rows += [{"text": f"about number{n % 60} {n}", "intent": f"topic_number{n % 60}"} for n in range(180)]
-    found = described(rows)
-    assert len(found.how.labels) == 70
-    assert "each prompt lists the 70 labels" in " ".join(found.remarks)
+    description = described(rows)
+    assert len(description.how.labels) == 70
+    assert "each prompt lists the 70 labels" in " ".join(description.remarks)
 
 
 @table(
@@ -283,10 +283,10 @@ def test_a_label_of_one_text_is_listed_by_its_name_and_not_by_its_own_text():
 def test_a_few_odd_answers_do_not_change_the_kind_of_the_others():
     rows = [{"question": f"{n}? (A) x (B) y", "answer": f"({'AB'[n % 2]})"} for n in range(40)]
     rows[7]["answer"] = "Monsters, Inc"
-    found = described(rows)
-    assert found.how.kind == "choice"
-    assert found.plain_row(rows[7], "")[1].kind == "text"
-    assert "1 of 40 answers are of another kind and compared as texts: 'Monsters, Inc'" in found.remarks
+    description = described(rows)
+    assert description.how.kind == "choice"
+    assert description.plain_row(rows[7], "")[1].kind == "text"
+    assert "1 of 40 answers are of another kind and compared as texts: 'Monsters, Inc'" in description.remarks
     formulas = [{"problem": f"Find {n}.", "answer": str(n) if n else "x=5"} for n in range(40)]
     assert described(formulas).is_mathematics
 

@@ -37,8 +37,8 @@ def written(folder, rows, name="data/rows.jsonl", files=()):
     return str(path)
 
 
-def read(path, **given):
-    return load_dataset(path, reads_images=True, **given)
+def read(path, **arguments):
+    return load_dataset(path, reads_images=True, **arguments)
 
 
 def sent(problem):
@@ -81,7 +81,7 @@ def test_forms_of_images(tmp_path, name):
     tags = IMAGE_TAG.findall(problem.text)
     assert problem.text == f"{''.join(tags)}\nWhat is it, 1?"
     assert len(tags) == len(expected)
-    assert not any(part in problem.model_dump_json() for part in (";base64,", "iVBOR"))
+    assert not any(fragment in problem.model_dump_json() for fragment in (";base64,", "iVBOR"))
 
 
 def test_the_parts_of_a_chat_have_images_at_their_places(tmp_path):

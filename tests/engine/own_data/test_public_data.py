@@ -54,7 +54,7 @@ def right_replies(problem: Problem) -> Iterator[str]:
 
 def wrong_replies(problem: Problem) -> Iterator[str]:
     truth, how = truth_of(problem)
-    others = [one for one in how.marks or how.labels if one != truth]
+    others = [answer for answer in how.marks or how.labels if answer != truth]
     match how.kind:
         case "choice":
             texts = dict(zip(how.marks, how.options, strict=False))
@@ -146,12 +146,12 @@ def test_the_small_inputs_are_read_without_an_error(case):
     if not folder.is_dir():
         pytest.skip(f"real data not found: {folder} (set SHARED_DATA)")
     expected = json.loads((folder / "expected.json").read_text(encoding="utf-8"))
-    for one in expected:
-        if one["refuse"]:
+    for entry in expected:
+        if entry["refuse"]:
             continue
-        fields = {"answer": "query"} if one["args"] else None
-        loaded = load_dataset(str(Path(folder) / one["file"]), fields=fields)
-        problem = next(each for each in loaded.problems if one["first"].split("\n")[0].strip() in each.text)
-        for part in (one["right"], one["wrong"]):
-            for reply in part:
-                assert judged(problem, reply) is (part is one["right"]), (one["file"], reply)
+        fields = {"answer": "query"} if entry["args"] else None
+        loaded = load_dataset(str(Path(folder) / entry["file"]), fields=fields)
+        problem = next(problem for problem in loaded.problems if entry["first"].split("\n")[0].strip() in problem.text)
+        for replies in (entry["right"], entry["wrong"]):
+            for reply in replies:
+                assert judged(problem, reply) is (replies is entry["right"]), (entry["file"], reply)

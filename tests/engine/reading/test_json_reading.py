@@ -19,9 +19,9 @@ from engine.reading.loose_json import plain
 )
 def test_an_object_is_found_and_read(text, value, repairs):
     assert read_json_object(text, "score") == value
-    found = next(iter(ObjectSearch(text, ("score",))))
-    assert plain(found.value, found.repairs, 100) == value
-    assert found.repairs.codes == repairs
+    candidate = next(iter(ObjectSearch(text, ("score",))))
+    assert plain(candidate.value, candidate.repairs, 100) == value
+    assert candidate.repairs.codes == repairs
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ def test_fields_of_a_request_are_shown_without_their_secrets():
 def test_a_reply_is_masked_and_stays_json(said, heard, escaped):
     body = json.dumps({"text": said}, ensure_ascii=escaped)
     if escaped:  # a server may write any character so
-        body = re.sub(r"(?<!\\)(?<!\\u)[-ks9/]", lambda found: f"\\u{ord(found[0]):04x}", body)
+        body = re.sub(r"(?<!\\)(?<!\\u)[-ks9/]", lambda match: f"\\u{ord(match[0]):04x}", body)
     assert json.loads(Mask([KEY]).reply(body.encode())) == {"text": heard}
 
 

@@ -96,12 +96,12 @@ def test_the_digest_of_a_file_covers_the_modules_beside_it_that_it_imports(tmp_p
     (tmp_path / "rates_beside.py").write_text("RATE = 1.0\n")
     (tmp_path / "fields_beside.py").write_text("import rates_beside\n")
     (tmp_path / "own.py").write_text("from fields_beside import rates_beside\n\ndef reward(text): return 1.0\n")
-    place = f"{tmp_path}/own.py:reward"
-    digest = source_digest([load_object(place)])
+    reference = f"{tmp_path}/own.py:reward"
+    digest = source_digest([load_object(reference)])
     (tmp_path / "not_used.py").write_text("RATE = 2.0\n")
-    assert source_digest([load_object(place)]) == digest
+    assert source_digest([load_object(reference)]) == digest
     (tmp_path / "rates_beside.py").write_text("RATE = 2.0\n")
-    assert source_digest([load_object(place)]) != digest
+    assert source_digest([load_object(reference)]) != digest
 
 
 @pytest.mark.parametrize("line", ["import no_such_module_2", "import helper_beside", "from .helper_beside import x"])

@@ -102,7 +102,7 @@ def test_each_token_is_one_for_its_tokenizer_and_is_none_after_it_was_broken(enc
 
 def test_no_token_appears_by_the_normal_form_of_a_tokenizer(encode):
     for token in TOKENS:
-        wide = "".join(chr(ord(one) + 0xFEE0) if "!" <= one <= "~" else one for one in token)
+        wide = "".join(chr(ord(character) + 0xFEE0) if "!" <= character <= "~" else character for character in token)
         for text in (wide, f"a²{wide[:1]}{token[1:]}", f"{token}{wide}"):
             assert has_special_token(text)
             assert encode(unicodedata.normalize("NFKC", break_special_tokens(text))) == [], text

@@ -449,7 +449,7 @@ def test_files_are_private_bounded_and_gone_afterwards(tester, tmp_path):
     ],
 )
 def test_modes_and_times_are_no_message_to_the_next_program(tester, change):
-    seen = """
+    source = """
         import os
         def box(): return [os.stat("/box").st_mode, os.stat("/box").st_mtime > 1000, os.listxattr("/box")]
         def works():
@@ -457,7 +457,7 @@ def test_modes_and_times_are_no_message_to_the_next_program(tester, change):
     """
     if tester.level == "rlimits":
         pytest.skip("nothing can be written on this level")
-    program = textwrap.dedent(seen)
+    program = textwrap.dedent(source)
     before = [os.stat(path).st_mtime_ns for path in ("/dev/null", "/dev/zero")]
     tester.run(f"import os\ndef f(): {change}", [call_test("f", expected=0)])
     assert [os.stat(path).st_mtime_ns for path in ("/dev/null", "/dev/zero")] == before

@@ -80,12 +80,12 @@ def test_it_can_touch_nothing(level, tmp_path):
         }})
         """,
     )
-    found = process.receive(10)
+    results = process.receive(10)
     process.close()
     for name in ("fork", "spawn", "kill", "network", "overwrite", "create", "memory"):
-        assert found[name].endswith("Error"), (name, found[name])
-    assert found["environment"] in ([], ["LC_ALL"], ["LC_ALL", "LC_CTYPE"])
-    assert found["descriptors"] == [0, 1, 2, 3]
+        assert results[name].endswith("Error"), (name, results[name])
+    assert results["environment"] in ([], ["LC_ALL"], ["LC_ALL", "LC_CTYPE"])
+    assert results["descriptors"] == [0, 1, 2, 3]
     assert secret.read_text() == "secret"
     assert not (tmp_path / "new").exists()
 

@@ -8,7 +8,7 @@ SHOP = "A shop has 12 crates with 17 oranges each and gives 9 away."
 
 
 def share(text, *values):
-    knowns = {f"k{place}": value for place, value in enumerate(values)}
+    knowns = {f"k{index}": value for index, value in enumerate(values)}
     return knowns_in_text(Scaffold(target_variable="t", knowns=knowns), text)
 
 

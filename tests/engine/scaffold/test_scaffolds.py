@@ -327,10 +327,10 @@ def test_do_agrees_with_the_descendants_that_networkx_finds():
     for _ in range(40):
         variables = [f"v{i}" for i in range(12)]
         rules = []
-        for place in range(4, 12):
-            causes = rng.sample(variables[:place], k=rng.randint(1, 3))
+        for index in range(4, 12):
+            causes = rng.sample(variables[:index], k=rng.randint(1, 3))
             terms = " + ".join(f"{rng.randint(1, 9)}*{cause}" for cause in causes)
-            rules.append((" ".join(causes), variables[place], terms))
+            rules.append((" ".join(causes), variables[index], terms))
         given = scaffold(*rules, knowns={name: rng.randint(1, 50) for name in variables[:4]})
         graph = networkx.DiGraph((cause, edge.effect) for edge in given.causal_graph for cause in edge.cause)
         graph.add_nodes_from(given.knowns)
@@ -435,15 +435,15 @@ def test_plan_follows_the_graph(plan, share):
 
 @pytest.fixture(scope="module")
 def real_scaffolds(recorded):
-    found = []
+    scaffolds = []
     for path in recorded.values():
         for line in path.read_text(encoding="utf-8").splitlines():
             record = json.loads(line)
             for rollout in record.get("rollouts", [record]):
                 parsed = scaffold_from_object(rollout.get("scaffold", rollout.get("fused_scaffold")))
                 if parsed.scaffold:
-                    found.append((record["problem_id"], parsed.scaffold))
-    return found
+                    scaffolds.append((record["problem_id"], parsed.scaffold))
+    return scaffolds
 
 
 def test_real_scaffolds_are_measured(real_scaffolds):

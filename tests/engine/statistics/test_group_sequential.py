@@ -19,9 +19,11 @@ from engine.statistics.group_sequential import (
 @pytest.mark.parametrize(("alpha", "constant"), [(0.05, 2.024), (0.025, 2.289), (0.0167, 2.434)])
 def test_the_constant_is_that_of_the_four_dimensional_normal(alpha, constant):
     assert boundary_constant(alpha) == pytest.approx(constant, abs=6e-4)
-    covariance = [[min(one, other) for other in range(1, LOOKS + 1)] for one in range(1, LOOKS + 1)]
+    covariance = [[min(row, column) for column in range(1, LOOKS + 1)] for row in range(1, LOOKS + 1)]
     bound = [boundary_constant(alpha) * math.sqrt(LOOKS)] * LOOKS
-    inside = stats.multivariate_normal(cov=np.array(covariance, float)).cdf(bound, lower_limit=[-one for one in bound])
+    inside = stats.multivariate_normal(cov=np.array(covariance, float)).cdf(
+        bound, lower_limit=[-limit for limit in bound]
+    )
     assert inside == pytest.approx(1 - alpha, abs=2e-5)
 
 
@@ -46,13 +48,13 @@ def test_a_test_looks_four_times_and_stops_at_the_first_bound():
 def test_a_test_that_does_not_stop_has_the_result_of_its_last_look():
     gate = GroupSequentialTest(problems=40, samples=8)
     differences = [0.25, 0.5] * 20
-    stopped, whole = gate.finding(differences), gate.finding(differences, stops=False)
-    assert (stopped.verdict, stopped.problems, whole.verdict, whole.problems) == ("better", 10, "better", 40)
+    stopped, full = gate.finding(differences), gate.finding(differences, stops=False)
+    assert (stopped.verdict, stopped.problems, full.verdict, full.problems) == ("better", 10, "better", 40)
     # 40 squares of 0.125, and 4 observations of variance 0.25 / 8
     variance = (40 * 0.125**2 + 4 * 0.25 / 8) / (39 + 4)
     half = stats.t.isf(stats.norm.sf(boundary_constant(0.05)), 39) * math.sqrt(variance / 40)
-    assert (whole.mean, whole.low, whole.high) == pytest.approx((0.375, 0.375 - half, 0.375 + half))
-    assert whole.high - whole.low < (stopped.high - stopped.low) / 4
+    assert (full.mean, full.low, full.high) == pytest.approx((0.375, 0.375 - half, 0.375 + half))
+    assert full.high - full.low < (stopped.high - stopped.low) / 4
     assert gate.finding([0.25, 0.5] * 5 + [-1.0, 1.0] * 15, stops=False).verdict == "not_proven"
 
 
@@ -62,26 +64,26 @@ def test_a_test_that_went_on_after_a_verdict_is_wrong_no_more_often(problems, sa
     rng, gate, gates, wrong = random.Random(problems), GroupSequentialTest(problems, samples), 1500, 0
     for _ in range(gates):
         shares = [rng.uniform(0.1, 0.9) for _ in range(problems)]
-        one, other = ([sum(rng.random() < share for _ in range(samples)) / samples for share in shares] for _ in "ab")
-        differences = [a - b for a, b in zip(one, other, strict=True)]
-        found = (gate.finding(differences), gate.finding(differences, stops=False))
-        wrong += any(one.verdict != "not_proven" for one in found)
+        arm, other = ([sum(rng.random() < share for _ in range(samples)) / samples for share in shares] for _ in "ab")
+        differences = [a - b for a, b in zip(arm, other, strict=True)]
+        findings = (gate.finding(differences), gate.finding(differences, stops=False))
+        wrong += any(finding.verdict != "not_proven" for finding in findings)
     assert wrong / gates <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / gates)
 
 
 def adopted_and_rejected(problems, samples, effect, gates=1500):
     """The shares of simulated gates that find the arm better and worse; base rates 0.3 to 0.5 with a spread of 0.25."""
     rng, gate = random.Random(problems * samples), GroupSequentialTest(problems, samples)
-    found = []
+    verdicts = []
     for _ in range(gates):
         differences = []
         for _ in range(problems):
             base = min(0.98, max(0.02, rng.uniform(0.3, 0.5) + rng.gauss(0, 0.25)))
             shares = (min(0.98, max(0.02, base + effect)), base)
-            one, other = (sum(rng.random() < share for _ in range(samples)) / samples for share in shares)
-            differences.append(one - other)
-        found.append(gate.finding(differences).verdict)
-    return found.count("better") / gates, found.count("worse") / gates
+            arm, other = (sum(rng.random() < share for _ in range(samples)) / samples for share in shares)
+            differences.append(arm - other)
+        verdicts.append(gate.finding(differences).verdict)
+    return verdicts.count("better") / gates, verdicts.count("worse") / gates
 
 
 @pytest.mark.parametrize(
@@ -124,11 +126,11 @@ def test_a_test_that_cannot_be_run_is_refused(arguments, message):
 def test_answers_that_are_alike_give_no_more_verdicts():
     """At temperature 0 the samples of a problem are one: the differences vary eight times as much as counted."""
     rng, gate = random.Random(8), GroupSequentialTest(problems=8, samples=8)
-    found = [
+    verdicts = [
         gate.finding([float(rng.randint(0, 1) - rng.randint(0, 1)) for _ in range(8)]).verdict for _ in range(3000)
     ]
-    assert found.count("better") / len(found) < 0.04
-    assert found.count("worse") / len(found) < 0.04
+    assert verdicts.count("better") / len(verdicts) < 0.04
+    assert verdicts.count("worse") / len(verdicts) < 0.04
 
 
 @pytest.mark.parametrize("number", [20, 60, 1000])

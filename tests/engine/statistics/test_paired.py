@@ -59,9 +59,9 @@ def test_mean_of_single_observations_is_the_t_interval():
 
 
 def test_identical_samples_of_a_cluster_do_not_shrink_the_error():
-    one = clustered_mean({"a": [1], "b": [0], "c": [1], "d": [1]})
-    many = clustered_mean({"a": [1] * 5, "b": [0] * 5, "c": [1] * 5, "d": [1] * 5})
-    assert (many.value, many.standard_error) == (close(one.value), close(one.standard_error))
+    single = clustered_mean({"a": [1], "b": [0], "c": [1], "d": [1]})
+    repeated = clustered_mean({"a": [1] * 5, "b": [0] * 5, "c": [1] * 5, "d": [1] * 5})
+    assert (repeated.value, repeated.standard_error) == (close(single.value), close(single.standard_error))
 
 
 def test_one_cluster_has_no_interval():
@@ -156,10 +156,10 @@ def test_errors_are_those_of_resampled_problems():
     means, differences = [], []
     for _ in range(2000):
         chosen = rng.choices(names, k=len(names))
-        one = [value for name in chosen for value in after[name]]
-        other = [value for name in chosen for value in before[name]]
-        means.append(sum(one) / len(one))
-        differences.append(sum(one) / len(one) - sum(other) / len(other))
+        drawn_after = [value for name in chosen for value in after[name]]
+        drawn_before = [value for name in chosen for value in before[name]]
+        means.append(sum(drawn_after) / len(drawn_after))
+        differences.append(sum(drawn_after) / len(drawn_after) - sum(drawn_before) / len(drawn_before))
     # Resampling divides by G, the estimate by G - 1; the tolerance covers the noise of 2000 draws (1.6 %).
     factor = math.sqrt(60 / 59)
     assert clustered_mean(after).standard_error == pytest.approx(stats.tstd(means) * factor, rel=0.06)

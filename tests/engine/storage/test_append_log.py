@@ -32,11 +32,11 @@ def test_lines_are_read_in_order(tmp_path):
 
 
 def test_a_last_line_cut_at_any_byte_is_repaired(tmp_path):
-    whole = [json.dumps({"n": number, "text": "ünï\\n"}, ensure_ascii=False).encode() for number in range(3)]
-    last = whole[2] + b"\n"
+    encoded = [json.dumps({"n": number, "text": "ünï\\n"}, ensure_ascii=False).encode() for number in range(3)]
+    last = encoded[2] + b"\n"
     for cut in range(len(last) + 1):
         path = tmp_path / f"{cut}.jsonl"
-        path.write_bytes(whole[0] + b"\n" + whole[1] + b"\n" + last[:cut])
+        path.write_bytes(encoded[0] + b"\n" + encoded[1] + b"\n" + last[:cut])
         log = AppendLog(path)
         with log.hold():
             log.append(b'{"n": 9}')
@@ -121,8 +121,8 @@ def test_sigkill_at_random_moments_loses_no_acknowledged_line(tmp_path):
         time.sleep(0.02 + chance.random() * 0.05)
         os.kill(process.pid, signal.SIGKILL)
         process.join()
-        with os.fdopen(inside, "rb") as said:
-            reported = [int(line) for line in said.read().splitlines(keepends=True) if line.endswith(b"\n")]
+        with os.fdopen(inside, "rb") as stream:
+            reported = [int(line) for line in stream.read().splitlines(keepends=True) if line.endswith(b"\n")]
         with AppendLog(path).hold():
             pass
         numbers = [line["n"] for line in lines(path)]
@@ -188,12 +188,12 @@ def test_a_reader_yields_each_complete_line_once(tmp_path):
     path = tmp_path / "a.jsonl"
     reader = LineReader(path)
     assert list(reader.read()) == []
-    seen = []
-    for part in (b'{"a"', b": 1}\n\n", b'{"b": 2}\n{"c"', b": 3}"):
+    batches = []
+    for chunk in (b'{"a"', b": 1}\n\n", b'{"b": 2}\n{"c"', b": 3}"):
         with path.open("ab") as stream:
-            stream.write(part)
-        seen.append([(line.number, line.text) for line in reader.read()])
-    assert seen == [[], [(1, b'{"a": 1}')], [(3, b'{"b": 2}')], []]
+            stream.write(chunk)
+        batches.append([(line.number, line.text) for line in reader.read()])
+    assert batches == [[], [(1, b'{"a": 1}')], [(3, b'{"b": 2}')], []]
     assert [(line.number, line.text) for line in reader.read(to_the_end=True)] == [(4, b'{"c": 3}')]
 
 
@@ -218,8 +218,8 @@ def test_a_line_longer_than_the_limit_is_skipped_without_its_bytes(tmp_path, mon
     monkeypatch.setattr("engine.storage.lines.MAX_LINE_BYTES", 1 << 20)
     path = tmp_path / "a.jsonl"
     path.write_bytes(b'{"a": 1}\n' + b"x" * (3 << 20) + b'\n{"b": 2}\n')
-    found = [(line.number, line.text, line.fault) for line in LineReader(path).read()]
-    assert found == [(1, b'{"a": 1}', ""), (2, b"", "longer than 1 MiB"), (3, b'{"b": 2}', "")]
+    read_lines = [(line.number, line.text, line.fault) for line in LineReader(path).read()]
+    assert read_lines == [(1, b'{"a": 1}', ""), (2, b"", "longer than 1 MiB"), (3, b'{"b": 2}', "")]
 
 
 def test_a_file_is_replaced_atomically(tmp_path):

@@ -59,9 +59,9 @@ def opened(tmp_path):
     ],
 )
 def test_the_rows_of_a_document_are_found(opened, document, rows, note):
-    found, file = opened(document)
-    assert found == ([document] if rows is None else rows)
-    assert note is None or any(note in one for one in file.notes)
+    file_rows, file = opened(document)
+    assert file_rows == ([document] if rows is None else rows)
+    assert note is None or any(note in file_note for file_note in file.notes)
 
 
 @table(
@@ -179,9 +179,9 @@ def test_the_hub_gives_the_names_of_classes_and_plain_values(monkeypatch):
     row = {"text": "Q", "label": 1, "when": datetime.date(2026, 1, 2), "picture": None}
     rows = datasets.Dataset.from_list([row], features=features)
     put_on_hub(monkeypatch, rows)
-    source, found, class_names = hub.rows_of_hub(hub.hub_name("owner/name"))
+    source, hub_rows, class_names = hub.rows_of_hub(hub.hub_name("owner/name"))
     assert source == "owner/name:train (Hugging Face hub)"
-    assert list(found) == [{"text": "Q", "label": 1, "when": "2026-01-02"}]
+    assert list(hub_rows) == [{"text": "Q", "label": 1, "when": "2026-01-02"}]
     assert class_names == {"label": ("no", "yes")}
 
 
@@ -192,8 +192,8 @@ def test_the_hub_gives_the_bytes_of_images_to_commands_that_show_them(monkeypatc
     rows = datasets.Dataset.from_list([{"text": "Q", "image": stored, "map": stored}], features=features)
     put_on_hub(monkeypatch, rows)
     for images, more in ((True, {"image": stored}), (False, {})):
-        _, found, _ = hub.rows_of_hub(hub.hub_name("owner/name"), images=images)
-        assert list(found) == [{"text": "Q", **more}]
+        _, hub_rows, _ = hub.rows_of_hub(hub.hub_name("owner/name"), images=images)
+        assert list(hub_rows) == [{"text": "Q", **more}]
 
 
 @table(
@@ -215,7 +215,7 @@ def test_a_folder_of_splits(tmp_path, names, splits):
     for name in names:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).touch()
-    assert split_files(folder) == {split: folder / names[place] for split, place in splits.items()}
+    assert split_files(folder) == {split: folder / names[index] for split, index in splits.items()}
 
 
 def test_two_files_of_one_split_and_a_part_of_one(tmp_path, opened):

@@ -34,7 +34,7 @@ def test_a_record_round_trips_and_gets_the_format_version(tmp_path):
         store.append(first)
         store.append(group("p2"))
     contents = read(store.path, RolloutGroup)
-    assert contents.records == [one.model_copy(update={"format": 1}) for one in (first, group("p2"))]
+    assert contents.records == [record.model_copy(update={"format": 1}) for record in (first, group("p2"))]
     assert contents.broken == []
     assert store.path.read_bytes().count(b"\n") == 2
 
@@ -85,8 +85,8 @@ def test_repeated_problems_of_the_recorded_files_count_once(recorded):
     groups = read(recorded["generator_1_rollouts"], RolloutGroup).records
     latest = StoredGroups(recorded["generator_1_rollouts"])
     assert (len(groups), len(latest)) == (33, 30)
-    last = {one.problem_id: one for one in groups}
-    assert all(latest[key, 0] == one for key, one in last.items())
+    last = {record.problem_id: record for record in groups}
+    assert all(latest[key, 0] == record for key, record in last.items())
     assert len(StoredFusions(recorded["critic_results"])) == 60
 
 
@@ -122,16 +122,16 @@ def test_lone_surrogates_in_files_of_other_programs_become_question_marks(tmp_pa
             "rollouts": [{"answer": "\ud83d\ude00\udfd2", "scaffold": scaffold}],
         },
     )
-    (one,) = read(path, RolloutGroup).records
-    assert (one.problem_text, one.rollouts[0].answer) == ("??", "\N{GRINNING FACE}?")
-    assert one.rollouts[0].scaffold == scaffold
-    one.model_dump_json()
+    (record,) = read(path, RolloutGroup).records
+    assert (record.problem_text, record.rollouts[0].answer) == ("??", "\N{GRINNING FACE}?")
+    assert record.rollouts[0].scaffold == scaffold
+    record.model_dump_json()
 
 
 def test_a_fusion_without_rewards_is_read(tmp_path):
     path = written(tmp_path, {"problem_id": "a", "rewards": None, "final_answer": 5, "generator_id": None})
-    (one,) = read(path, Fusion).records
-    assert (one.final_answer, one.generator_id, one.rewards) == ("5", "", Rewards())
+    (record,) = read(path, Fusion).records
+    assert (record.final_answer, record.generator_id, record.rewards) == ("5", "", Rewards())
 
 
 def test_broken_lines_are_reported_and_the_others_read(tmp_path):
@@ -154,8 +154,8 @@ def test_broken_lines_are_reported_and_the_others_read(tmp_path):
         b'{"problem_id": "tail',
     )
     contents = read(path, RolloutGroup)
-    assert [one.problem_id for one in contents.records] == ["a", "a"]
-    assert [(one.number, one.reason.partition(":")[0]) for one in contents.broken] == [
+    assert [record.problem_id for record in contents.records] == ["a", "a"]
+    assert [(line.number, line.reason.partition(":")[0]) for line in contents.broken] == [
         (2, "not JSON"),
         (4, "not UTF-8 at byte 16"),
         (5, "expected a JSON object, got list"),
@@ -173,8 +173,8 @@ def test_broken_lines_are_reported_and_the_others_read(tmp_path):
 
 def test_a_line_of_ten_megabytes_is_read(tmp_path):
     path = written(tmp_path, {"problem_id": "a", "problem_text": "x" * (10 << 20), "rollouts": [{}]})
-    (one,) = read(path, RolloutGroup).records
-    assert len(one.problem_text) == 10 << 20
+    (record,) = read(path, RolloutGroup).records
+    assert len(record.problem_text) == 10 << 20
 
 
 def test_an_empty_file_has_no_records_and_a_missing_one_is_an_error(tmp_path):
@@ -196,10 +196,10 @@ def test_the_last_complete_record_of_a_problem_wins(tmp_path):
         group("b", outcome=open_call, answer="6"),
     ]
     store = RolloutStore(tmp_path / "groups.jsonl")
-    for one in groups:
-        store.append(one)
+    for record in groups:
+        store.append(record)
     latest = StoredGroups(store.path, with_incomplete=True)
-    assert {key: one.rollouts[0].answer for key, one in latest.items()} == {
+    assert {key: record.rollouts[0].answer for key, record in latest.items()} == {
         ("a", 0): "3",
         ("b", 0): "6",
         ("a", 1): "5",
@@ -213,10 +213,10 @@ def test_fusions_of_different_generators_are_kept_separately(tmp_path):
         fusion("generator_1", Outcome.INFRA_FAULT),
     ]
     store = RolloutStore(tmp_path / "fusions.jsonl")
-    for one in fusions:
-        store.append(one)
+    for record in fusions:
+        store.append(record)
     latest = StoredFusions(store.path, with_incomplete=True)
-    assert {key[2]: one.final_answer for key, one in latest.items()} == {"generator_1": "1", "generator_2": "1"}
+    assert {key[2]: record.final_answer for key, record in latest.items()} == {"generator_1": "1", "generator_2": "1"}
 
 
 def test_a_growing_file_is_read_line_by_line_as_it_is_written(tmp_path):

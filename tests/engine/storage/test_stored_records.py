@@ -21,10 +21,10 @@ def test_stored_groups_are_the_last_complete_ones_and_are_read_when_asked_for(tm
     lines = recorded["generator_1_rollouts"].read_bytes().splitlines()
     path.write_bytes(b"\n\n".join([*lines[:3], b"{broken", *lines[3:]]) + b"\n\n" + lines[0][:50])
     groups = StoredGroups(path)
-    whole = read(path, RolloutGroup)
-    assert groups.broken == whole.broken
+    contents = read(path, RolloutGroup)
+    assert groups.broken == contents.broken
     assert len(groups.broken) == 2
-    assert dict(groups) == {(one.problem_id, one.epoch): one for one in whole.records if one.complete}
+    assert dict(groups) == {(record.problem_id, record.epoch): record for record in contents.records if record.complete}
     assert len(StoredGroups(tmp_path / "none.jsonl")) == 0
 
 
@@ -32,8 +32,8 @@ def test_a_group_that_was_completed_later_keeps_its_place(tmp_path):
     path = tmp_path / "g.jsonl"
     store = RolloutStore(path)
     failed = group("first", outcome=Outcome.INFRA_FAULT)
-    for one in (failed, group("second"), group("first"), failed.model_copy(update={"problem_id": "third"})):
-        store.append(one)
+    for record in (failed, group("second"), group("first"), failed.model_copy(update={"problem_id": "third"})):
+        store.append(record)
     groups = StoredGroups(path)
     assert [name for name, _ in groups] == ["first", "second"]
     assert groups["first", 0] == group("first").model_copy(update={"format": 1})
@@ -80,9 +80,9 @@ def test_stored_fusions_are_the_last_ones_with_a_reward(tmp_path, recorded):
     store.append(first.model_copy(update={"problem_id": "new", "outcome": Outcome.INFRA_FAULT}))
     fusions = StoredFusions(path)
     assert dict(fusions) == {
-        (one.problem_id, one.epoch, one.generator_id): one
-        for one in read(path, Fusion).records
-        if one.outcome.carries_reward
+        (record.problem_id, record.epoch, record.generator_id): record
+        for record in read(path, Fusion).records
+        if record.outcome.carries_reward
     }
     assert fusions[first.problem_id, first.epoch, first.generator_id].final_answer == "another"
 
@@ -92,8 +92,8 @@ def test_a_file_that_is_replaced_is_not_taken_for_the_old_one(tmp_path):
     RolloutStore(path).append(group("a"))
     groups = StoredGroups(path)
     store = RolloutStore(other)
-    for one in (group("b"), group("a"), group("a", answer="2")):
-        store.append(one)
+    for record in (group("b"), group("a"), group("a", answer="2")):
+        store.append(record)
     other.replace(path)
     with pytest.raises(InputError, match="was replaced while it was being read"):
         groups["a", 0]
@@ -108,10 +108,10 @@ def test_with_incomplete_ones_the_records_are_the_latest_of_each_problem(tmp_pat
     path = tmp_path / "g.jsonl"
     store = RolloutStore(path)
     failed = group("b", outcome=Outcome.INFRA_FAULT)
-    for one in (group("a"), failed, group("a", "2"), group("a", outcome=Outcome.INFRA_FAULT), failed):
-        store.append(one)
+    for record in (group("a"), failed, group("a", "2"), group("a", outcome=Outcome.INFRA_FAULT), failed):
+        store.append(record)
     groups = StoredGroups(path, with_incomplete=True)
-    assert [(one.problem_id, one.rollouts[0].answer, one.complete) for one in groups.in_order()] == [
+    assert [(record.problem_id, record.rollouts[0].answer, record.complete) for record in groups.in_order()] == [
         ("a", "2", True),
         ("b", "1", False),
     ]
@@ -124,12 +124,12 @@ def test_a_record_with_a_fault_that_its_summary_does_not_show_counts_as_not_ther
     groups = StoredGroups(path)
     assert groups.get(("a", 0)) is None
     assert ("a", 0) not in groups
-    assert [one.number for one in groups.broken] == [1]
+    assert [line.number for line in groups.broken] == [1]
 
 
 def test_an_absurd_step_breaks_nothing(tmp_path, recorded):
     path = tmp_path / "f.jsonl"
     first = json.loads(recorded["critic_results"].read_text().splitlines()[0])
     lines = [{**first, "step": step, "problem_id": f"p{step}"} for step in (10**30, 1, -(10**30))]
-    path.write_text("".join(json.dumps(one) + "\n" for one in lines))
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert [key[0] for key in StoredFusions(path)] == [f"p{step}" for step in (-(10**30), 1, 10**30)]

@@ -39,9 +39,9 @@ def test_a_table_is_known_by_its_lines(opened, mark):
 )
 def test_the_encoding_of_a_table_is_found_and_said(opened, content, note):
     text = next(
-        content.decode(one)
-        for one in ((note or "").rpartition(" ")[2] or "utf-16", "utf-8-sig")
-        if _decodes(content, one)
+        content.decode(encoding)
+        for encoding in ((note or "").rpartition(" ")[2] or "utf-16", "utf-8-sig")
+        if _decodes(content, encoding)
     )
     for packed in (content, gzip.compress(content)):
         rows, file = opened(packed)

@@ -50,8 +50,8 @@ def hub(monkeypatch, tmp_path):
     app.router.add_get("/v1/{name}", reply)
     app.router.add_get("/v1/{name}/elsewhere", reply)
     with serve_in_thread(app) as url:
-        places = {name: dataclasses.replace(one, url=f"{url}/{name}") for name, one in math_task.WEB.items()}
-        monkeypatch.setattr(math_task, "WEB", places)
+        datasets = {name: dataclasses.replace(dataset, url=f"{url}/{name}") for name, dataset in math_task.WEB.items()}
+        monkeypatch.setattr(math_task, "WEB", datasets)
         yield Hub
 
 

@@ -41,12 +41,12 @@ def test_a_reward_that_is_wrong_is_named():
     def strict(answer, row):
         return float(answer == "twelve")
 
-    for reward, found in (
+    for reward, faults in (
         (generous, []),
         (strict, ["the gold reply '<answer>12</answer>' is scored as wrong (all 0)"]),
     ):
         task = SimpleTask("{question}", reward)
-        assert validate(task, task.problem_from_row({"question": "Q", "answer": "12"}, "row 1")) == found
+        assert validate(task, task.problem_from_row({"question": "Q", "answer": "12"}, "row 1")) == faults
     unknown = SimpleTask("{question}", strict)
     assert validate(unknown, unknown.problem_from_row({"question": "Q"}, "row 1")) == []
 
@@ -62,15 +62,15 @@ def test_an_empty_reply_that_is_paid_is_named():
 
 
 def test_each_task_implements_the_protocols_that_it_needs():
-    found = {
+    protocols = {
         task.name: {
             name
-            for name, one in vars(abilities).items()
-            if isinstance(one, type) and one.__module__ == abilities.__name__ and isinstance(task, one)
+            for name, member in vars(abilities).items()
+            if isinstance(member, type) and member.__module__ == abilities.__name__ and isinstance(task, member)
         }
         for task in known_tasks()
     }
-    assert {name: ones for name, ones in found.items() if ones} == {
+    assert {name: names for name, names in protocols.items() if names} == {
         "math": {"MakesAnswers", "ReadsDescribedRows", "TakesOpinions"},
         "physics": {"MakesAnswers", "ReadsDescribedRows", "TakesOpinions"},
         "answers": {"GradesInParts", "JudgedByRubric", "ReadsDescribedRows", "ShowsImages", "TakesSchema"},

@@ -84,7 +84,7 @@ def improve(program_, rows=ROWS, *, faults=None, **arguments):
     with serve_in_thread(app) as url:
         arguments = {"base_url": url, "model": "m", "epochs": 2, "cases": 0, "run": "p"} | arguments
         result = grpo_training.improve(rows, program=program_, **arguments)
-    return result, [seen.body for seen in app["seen"]]
+    return result, [request.body for request in app["seen"]]
 
 
 @pytest.fixture(scope="module")
@@ -105,20 +105,23 @@ def test_lessons_stand_in_the_prompt_that_they_were_asked_for_and_cases_in_the_l
     assert "Call 1: What is" in rollout["scaffold"]
     assert rollout["completion"]["usage"]["prompt_tokens"] > 0
     log = (folder / "runs/p/experiences/generator_1_experiences.ops.jsonl").read_text().splitlines()
-    added = [one for line in log for one in json.loads(line).get("operations", []) if one["op"] == "add"]
-    assert {(one.get("kind"), one["category"]) for one in added} == {
+    added = [entry for line in log for entry in json.loads(line).get("operations", []) if entry["op"] == "add"]
+    assert {(entry.get("kind"), entry["category"]) for entry in added} == {
         (None, "plan"),
         (None, "answer"),
         ("case", "answer"),
     }
-    assert all(f"the {one['category']} has to" in one["content"] for one in added if "kind" not in one)
+    assert all(f"the {entry['category']} has to" in entry["content"] for entry in added if "kind" not in entry)
     prompts = result.improved.prompts(ROWS[0])
     assert set(prompts) == {"plan", "answer"}
     shown = [
-        (name, one) for name, text in prompts.items() for one in result.improved.experiences if one.content in text
+        (name, experience)
+        for name, text in prompts.items()
+        for experience in result.improved.experiences
+        if experience.content in text
     ]
     assert shown
-    assert all(one.category == name for name, one in shown)
+    assert all(experience.category == name for name, experience in shown)
     analyst = [body["messages"][-1]["content"] for body in bodies if for_analyst(body)]
     about_plan = ['says what the step "plan" has to write' in text for text in analyst]
     assert len(analyst) / 4 < sum(about_plan) < len(analyst) * 3 / 4
@@ -193,27 +196,29 @@ def test_a_program_that_stumbles_over_a_reply_has_a_wrong_answer_and_the_analyst
         for line in (folder / "runs/p/cache/generator_1_rollouts.jsonl").read_text().splitlines()
         for rollout in json.loads(line)["rollouts"]
     ]
-    stumbled = [one for one in rollouts if "the program raised JSONDecodeError" in str(one["reward_detail"])]
+    stumbled = [
+        rollout for rollout in rollouts if "the program raised JSONDecodeError" in str(rollout["reward_detail"])
+    ]
     assert stumbled
-    assert all(one["r_total"] == 0 for one in stumbled)
+    assert all(rollout["r_total"] == 0 for rollout in stumbled)
     analyst = [body["messages"][-1]["content"] for body in bodies if for_analyst(body)]
     assert not analyst or any("the program raised JSONDecodeError" in text for text in analyst)
 
 
 def test_equal_requests_of_a_run_are_samples_of_their_own_and_tools_are_passed_on(folder):
-    seen = []
+    runs = []
 
     async def votes(row, client, prompts):
         asked = {"model": "-", "messages": [user(row["question"])], "tools": [{"type": "function"}]}
         replies = [await client.chat.completions.create(**asked, n=2), await client.chat.completions.create(**asked)]
-        seen.append([choice.message.content for reply in replies for choice in reply.choices])
-        return seen[-1][0]
+        runs.append([choice.message.content for reply in replies for choice in reply.choices])
+        return runs[-1][0]
 
     _, bodies = improve(votes, epochs=1, max_problems=8, samples=1)
-    own = [body for body in bodies if not for_analyst(body)]
-    assert all(body["tools"] == [{"type": "function"}] for body in own)
-    assert all(len(replies) == 3 for replies in seen)
-    assert len({body["seed"] for body in own}) > 8
+    requests = [body for body in bodies if not for_analyst(body)]
+    assert all(body["tools"] == [{"type": "function"}] for body in requests)
+    assert all(len(replies) == 3 for replies in runs)
+    assert len({body["seed"] for body in requests}) > 8
 
 
 def test_calls_of_tools_come_back(folder):
@@ -235,7 +240,7 @@ def test_calls_of_tools_come_back(folder):
         grpo_training.improve(
             ROWS[:8], program=tool_loop, base_url=url, model="m", epochs=1, samples=1, run="t", prompts="full"
         )
-    assert any(body["messages"][-1]["role"] == "tool" for body in (seen.body for seen in app["seen"]))
+    assert any(body["messages"][-1]["role"] == "tool" for body in (request.body for request in app["seen"]))
 
 
 def test_a_changed_program_is_another_run_and_another_comparison(folder, capsys):
@@ -259,7 +264,7 @@ def test_a_changed_program_is_another_run_and_another_comparison(folder, capsys)
             [sys.executable, "-m", "grpo_training.compare", *words], cwd=folder, capture_output=True, text=True
         )
     assert changed.returncode == 0, changed.stderr
-    assert any("Now: " in str(seen.body) for seen in app["seen"])
+    assert any("Now: " in str(request.body) for request in app["seen"])
 
 
 def test_a_function_that_is_defined_again_does_not_continue_the_run_of_the_first(folder):
@@ -352,10 +357,12 @@ def test_public_rows_have_the_right_answers_that_they_have_without_a_program():
     for name in ("bbh/ruin_names.json", "formula/formula_test.jsonl", "gsm8k/test.jsonl", "banking77/test.csv"):
         path = str(shared_file(f"datasets/{name}"))
         usual = load_dataset(path, task=task_named("answers"), max_problems=50).problems
-        mine = load_dataset(path, task=task, max_problems=50).problems
-        shown = [task.truth(one).removeprefix("(")[0] if "ruin" in name else task.truth(one) for one in mine]
-        assert shown == [task_named("answers").truth(one) for one in usual]
-        assert all(is_right(task.truth(one), one) for one in mine)
+        problems = load_dataset(path, task=task, max_problems=50).problems
+        shown = [
+            task.truth(problem).removeprefix("(")[0] if "ruin" in name else task.truth(problem) for problem in problems
+        ]
+        assert shown == [task_named("answers").truth(problem) for problem in usual]
+        assert all(is_right(task.truth(problem), problem) for problem in problems)
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def test_a_request_for_a_response_is_one_of_the_chat_api():
     assert returned["answer"] == '{"answer": "5"}'
     assert returned["calls"][0]["prompt"].startswith('[{"type": "input_text", "text": "6"}]{"tool_call_id": "b"}')
     function = {name: value for name, value in ADD.items() if name != "type"}
-    calls = [{"id": one, "type": "function", "function": {"name": "add", "arguments": "{}"}} for one in "ab"]
+    calls = [{"id": call_id, "type": "function", "function": {"name": "add", "arguments": "{}"}} for call_id in "ab"]
     url = {"url": IMAGE["image_url"], "detail": "auto"}
     assert body == {
         "messages": [

@@ -179,14 +179,14 @@ def test_a_reward_function_that_fails_is_named_before_anything_is_asked():
     async def later(answer, row):
         return float("x")
 
-    for reward, said in (
+    for reward, message in (
         (strict, "the reward function raised ValueError"),
         (large, "returned 1.5"),
         (later, r"raised ValueError: could not convert string to float: 'x' \(test_registry.py, line \d+\)"),
         (lambda answer, row: {"feedback": "good"}, "returned nothing"),
     ):
         task = SimpleTask("Say {answer}", reward)
-        with pytest.raises(InputError, match=said) as refused:
+        with pytest.raises(InputError, match=message) as refused:
             task.remarks([task.problem_from_row({"answer": 4}, "row 1")])
         assert refused.value.fix.startswith("Correct the reward function")
 
@@ -207,9 +207,9 @@ def test_a_reward_function_says_what_was_wrong_and_may_wait_for_others():
     task = SimpleTask("Say {x}", slow, name="own")
     with ThreadPoolExecutor(2) as threads:
         candidate = task.parse(Completion(text="<answer>1</answer>"), problem)
-        found = list(threads.map(lambda _: task.evaluate(candidate, problem), range(2)))
-    assert [dict(measured.components) for measured in found] == [{"r_ans": 0.25}] * 2
-    assert [[len(remark) for remark in measured.remarks] for measured in found] == [[1000]] * 2
+        measurements = list(threads.map(lambda _: task.evaluate(candidate, problem), range(2)))
+    assert [dict(measured.components) for measured in measurements] == [{"r_ans": 0.25}] * 2
+    assert [[len(remark) for remark in measured.remarks] for measured in measurements] == [[1000]] * 2
 
     def reward(answer, row):
         return {"exact": 1, "brief": 0.5, "feedback": "Leave out the title."}
@@ -225,12 +225,12 @@ def test_rows_and_prompts_of_functions_that_return_something_else_are_refused():
     async def later(row):
         return "Say it"
 
-    for task, said in (
+    for task, message in (
         (SimpleTask("Say {x}", len, name="own", rows=later), "it is asynchronous; write a normal function"),
         (SimpleTask(later, len, name="own", rows=[{"x": 1}]), "it is asynchronous; write a normal function"),
         (SimpleTask(lambda row: row["x"], len, name="own", rows=[{"x": 1}]), "the prompt is a int in place of a text"),
     ):
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=message):
             task.dataset("own").generate(1)
 
 
@@ -254,9 +254,9 @@ def test_all_rows_are_tried_and_what_the_reward_names_has_to_have_a_weight():
         return str(refused.value)
 
     rows = [{"answer": "ab", "most": 2}, {"answer": "a", "most": 0}]
-    said = refusal(SimpleTask("Say {answer}", length), *rows)
-    assert "ZeroDivisionError: division by zero (test_registry.py, line " in said
-    assert "'?' of row 2" in said
+    message = refusal(SimpleTask("Say {answer}", length), *rows)
+    assert "ZeroDivisionError: division by zero (test_registry.py, line " in message
+    assert "'?' of row 2" in message
     weighted = SimpleTask("Say {answer}", lambda text, row: 0.5, reward_weights={"exact": 1})
     assert "'r_ans', which is not in reward_weights" in refusal(weighted, *rows)
     assert "no 'exact'" in refusal(SimpleTask("Say {answer}", lambda text, row: 0.5, right="exact"), *rows)
@@ -394,8 +394,8 @@ def test_a_row_belongs_to_the_task_of_its_fields(tmp_path):
     assert registry.task_of_row({"problem": "p", "answer": "1"}) is None
     assert registry.task_of_row({"prompt": "p", "test_list": []}).name == "code"
     assert registry.task_of_row({"prompt": "p", "must_use_apis": []}).name == "phaser"
-    own = OWN.replace("TASK =", "class Own(SimpleTask):\n    row_fields = ('word',)\nTASK =").replace(
+    source = OWN.replace("TASK =", "class Own(SimpleTask):\n    row_fields = ('word',)\nTASK =").replace(
         "SimpleTask('", "Own('"
     )
-    load_task(task_file(tmp_path, own))
+    load_task(task_file(tmp_path, source))
     assert registry.task_of_row({"word": "w"}).name == "own"

@@ -246,7 +246,7 @@ def test_an_answer_without_its_unit_is_no_length():
     ],
 )
 def test_a_merged_physics_scaffold_has_its_unit(stated, answer):
-    candidates = [PHYSICS.parse(Completion(text=json.dumps(fall(answer=each))), FALL) for each in stated]
+    candidates = [PHYSICS.parse(Completion(text=json.dumps(fall(answer=value))), FALL) for value in stated]
     merge = PHYSICS.merge(candidates, FALL)
     assert merge.conflicts == []
     scored = RewardEvaluator().score(PHYSICS, FALL, merge.candidate)
@@ -340,28 +340,28 @@ def recorded_candidates(recorded):
         for group in read(recorded[f"{name}_rollouts"], RolloutGroup).records:
             problem = Problem(id=group.problem_id, text=group.problem_text, answer=group.ground_truth)
             for rollout in group.rollouts:
-                place = (name, group.problem_id, rollout.rollout_id)
-                yield place, problem, rollout.scaffold, rollout.answer, rollout.is_correct
+                key = (name, group.problem_id, rollout.rollout_id)
+                yield key, problem, rollout.scaffold, rollout.answer, rollout.is_correct
     for fusion in read(recorded["critic_results"], Fusion).records:
         problem = Problem(id=fusion.problem_id, text=fusion.problem_text, answer=fusion.ground_truth)
-        place = ("critic", fusion.problem_id, fusion.generator_id)
-        yield place, problem, fusion.fused_scaffold, fusion.final_answer, fusion.is_correct
+        key = ("critic", fusion.problem_id, fusion.generator_id)
+        yield key, problem, fusion.fused_scaffold, fusion.final_answer, fusion.is_correct
 
 
 def test_verdicts_on_recorded_replies(recorded):
     otherwise, wrong = {}, set()
     evaluator = RewardEvaluator()
     sources = {"executed": 0, "stated": 0, "none": 0}
-    for place, problem, raw, answer, is_correct in recorded_candidates(recorded):
+    for key, problem, raw, answer, is_correct in recorded_candidates(recorded):
         candidate = MATH.candidate_from_record(raw, answer, problem)
         assert candidate.content is not None or candidate.fault.kind == "no_json"
         scored = evaluator.score(MATH, problem, candidate)
         sources[scored.answer_source] += 1
         if scored.is_correct != is_correct:
             if scored.answer_source == "executed":
-                otherwise[place] = scored.answer
+                otherwise[key] = scored.answer
             else:
-                wrong.add(place)
+                wrong.add(key)
     assert otherwise == GRAPH_SAYS_OTHERWISE
     assert wrong == WRONG_VERDICTS
     assert sources["executed"] >= 50

@@ -79,9 +79,9 @@ async def test_the_analyst_and_the_corpus_render_the_same_prompt(learner):
             # as in a cache: the whole scaffold, with empty fields
             TASK.parse(Completion(text=scaffold_reply(item.instance, line.startswith("Right"))), item.instance.problem)
             .content.model_dump_json(),
-            str(place), line.startswith("Right"), 0.5,
+            str(index), line.startswith("Right"), 0.5,
         )
-        for place, line in enumerate(lines)
+        for index, line in enumerate(lines)
         if line.startswith(("Right: ", "Wrong: "))
     ]  # fmt: skip
     client = ScriptedClient(item.reply)
@@ -98,8 +98,8 @@ def test_without_a_fitting_lesson_habits_show_and_with_one_they_do_not():
         items = drawn("generator", 2600, lessons=lessons)
         assert not any(item.has_lesson for item in items)
         for family in FAMILIES.values():
-            own = [is_right(item) for item in items if item.instance.family is family]
-            assert sum(own) / len(own) == pytest.approx(family.habit, abs=0.17)  # 100 draws: 3.4 sigma
+            of_family = [is_right(item) for item in items if item.instance.family is family]
+            assert sum(of_family) / len(of_family) == pytest.approx(family.habit, abs=0.17)  # 100 draws: 3.4 sigma
     items = drawn("generator", 2600, lessons="fitting")
     assert sum(map(is_right, items)) / len(items) == pytest.approx(RIGHT_WITH_LESSON, abs=0.015)
 
@@ -152,5 +152,5 @@ def test_the_analyst_adds_only_new_lessons():
 
 
 def test_the_same_seed_draws_the_same():
-    one = [CORPUS.draw(random.Random(5)) for _ in range(5)]
-    assert one == [CORPUS.draw(random.Random(5)) for _ in range(5)]
+    conversations = [CORPUS.draw(random.Random(5)) for _ in range(5)]
+    assert conversations == [CORPUS.draw(random.Random(5)) for _ in range(5)]

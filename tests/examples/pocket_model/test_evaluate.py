@@ -42,17 +42,17 @@ def test_other_text_is_neither_valid_nor_right(reply, is_json):
 
 def test_a_lesson_must_be_of_the_family_and_new():
     item = asked("analyst", want=adds)
-    own, other = FAMILY.lessons[0], FAMILIES["ages"].lessons[0]
-    assert judge(item, operations({"op": "add", "content": own})).right
+    lesson, other = FAMILY.lessons[0], FAMILIES["ages"].lessons[0]
+    assert judge(item, operations({"op": "add", "content": lesson})).right
     assert not judge(item, operations({"op": "add", "content": other})).right
-    assert not judge(item, operations({"op": "add", "content": own}, {"op": "add", "content": own})).right
+    assert not judge(item, operations({"op": "add", "content": lesson}, {"op": "add", "content": lesson})).right
     assert not judge(item, operations()).right
     assert not judge(
-        item, operations({"op": "add", "content": f"{own} The answer is {item.instance.problem.answer}."})
+        item, operations({"op": "add", "content": f"{lesson} The answer is {item.instance.problem.answer}."})
     ).right
     known = asked("analyst", "fitting")
     assert judge(known, operations()).right
-    assert not judge(known, operations({"op": "add", "content": own})).right
+    assert not judge(known, operations({"op": "add", "content": lesson})).right
 
 
 def test_malformed_replies_of_an_analyst_are_wrong():

@@ -140,18 +140,18 @@ def test_splits_share_neither_wordings_nor_numbers_nor_paraphrases(family):
 
 def test_problems_of_the_splits_differ_by_wording_and_by_text():
     drawn = {split: problems(split, 260) for split in SPLITS}
-    for one, other in (("train", "test"), ("train", "validation"), ("validation", "test")):
-        assert not {item.meta["wording"] for item in drawn[one]} & {item.meta["wording"] for item in drawn[other]}
-        assert not {item.text for item in drawn[one]} & {item.text for item in drawn[other]}
+    for first, second in (("train", "test"), ("train", "validation"), ("validation", "test")):
+        assert not {item.meta["wording"] for item in drawn[first]} & {item.meta["wording"] for item in drawn[second]}
+        assert not {item.text for item in drawn[first]} & {item.text for item in drawn[second]}
 
 
 def test_problems_are_balanced_distinct_and_the_same_every_time():
-    found = problems("test", 2 * len(FAMILIES))
-    assert found == problems("test", 2 * len(FAMILIES))
-    assert found[:10] == problems("test", 10)
-    assert found != problems("test", 2 * len(FAMILIES), seed=1)
-    assert len({item.text for item in found}) == len({item.id for item in found}) == len(found)
-    families = [item.meta["family"] for item in found]
+    drawn = problems("test", 2 * len(FAMILIES))
+    assert drawn == problems("test", 2 * len(FAMILIES))
+    assert drawn[:10] == problems("test", 10)
+    assert drawn != problems("test", 2 * len(FAMILIES), seed=1)
+    assert len({item.text for item in drawn}) == len({item.id for item in drawn}) == len(drawn)
+    families = [item.meta["family"] for item in drawn]
     assert {families.count(name) for name in FAMILIES} == {2}
 
 

@@ -106,13 +106,13 @@ def test_padding_changes_no_loss(small):
         **{name: torch.nn.functional.pad(getattr(batch, name), (0, 7), value=fill) for name, fill in fills.items()}
     )
     with torch.no_grad():
-        losses = [float(reply_loss(trainer.model, given)) for given in (batch, wider)]
+        losses = [float(reply_loss(trainer.model, inputs)) for inputs in (batch, wider)]
     assert losses[0] == pytest.approx(losses[1], abs=1e-5)
 
 
 def test_an_interrupted_run_gives_the_same_weights(small, tmp_path):
-    whole = trainer_of(small)
-    whole.run()
+    undisturbed = trainer_of(small)
+    undisturbed.run()
     folder = tmp_path / "again"
     folder.mkdir()
     (small.run_dir / "tokenizer").rename(folder / "tokenizer")
@@ -126,9 +126,9 @@ def test_an_interrupted_run_gives_the_same_weights(small, tmp_path):
         second.run()
     finally:
         (folder / "tokenizer").rename(small.run_dir / "tokenizer")
-    assert (second.steps, second.tokens) == (whole.steps, whole.tokens)
-    for one, other in zip(whole.model.parameters(), second.model.parameters(), strict=True):
-        assert torch.equal(one, other)
+    assert (second.steps, second.tokens) == (undisturbed.steps, undisturbed.tokens)
+    for expected, weight in zip(undisturbed.model.parameters(), second.model.parameters(), strict=True):
+        assert torch.equal(expected, weight)
 
 
 def test_muon_makes_updates_orthogonal():

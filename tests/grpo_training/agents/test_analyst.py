@@ -27,7 +27,7 @@ async def test_the_analyst_sees_the_problem_the_truth_and_the_attempts():
     assert (proposal.lesson, proposal.outcome) == ("Check units.", Outcome.OK)
     [(request, _)] = client.asked
     text = request.messages[1].content
-    for seen in (
+    for phrase in (
         "How many apples?",
         "Right answer: 12",
         "A right attempt",
@@ -35,7 +35,7 @@ async def test_the_analyst_sees_the_problem_the_truth_and_the_attempts():
         "A wrong attempt",
         "(no_json)",
     ):
-        assert seen in text
+        assert phrase in text
     assert "Answer: 13\nno idea" in text
     assert request.sampling.temperature == 0.7
     assert request.json_schema is None
@@ -108,8 +108,8 @@ def test_of_several_sentences_those_that_fit_are_taken():
 
 def attempts(*verdicts):
     return [
-        Attempt(f"text {place}", answer, is_correct, reward)
-        for place, (answer, is_correct, reward) in enumerate(verdicts)
+        Attempt(f"text {index}", answer, is_correct, reward)
+        for index, (answer, is_correct, reward) in enumerate(verdicts)
     ]
 
 

@@ -192,8 +192,8 @@ CODE = Problem(
 @pytest.mark.parametrize("style", ["full", "compact", "zh"])
 def test_a_code_prompt_shows_what_may_be_seen_and_no_more(style):
     system, user = generator_messages(task_named("code"), CODE, [Experience(id="G1-001", content="Test zero.")], style)
-    for seen in ("Add two numbers.", "add", "assert add(1, 2) == 3", "import math", "Test zero."):
-        assert seen in user.content
+    for phrase in ("Add two numbers.", "add", "assert add(1, 2) == 3", "import math", "Test zero."):
+        assert phrase in user.content
     assert "42" not in system.content + user.content
     assert user.content.index("Test zero.") < user.content.index("Add two numbers.")
     stdin = CODE.model_copy(

@@ -35,10 +35,10 @@ def started(*arguments, path=(), **options):
 
 @table("command", commands())
 def test_only_a_command_that_continues_says_so_when_it_is_interrupted(command, monkeypatch, capsys):
-    given = []
-    monkeypatch.setattr(entry, "run_command", lambda main, **options: given.append(options))
-    place = ROOT / "grpo_training" / command
-    file = place / "__main__.py" if place.is_dir() else place.with_suffix(".py")
+    calls = []
+    monkeypatch.setattr(entry, "run_command", lambda main, **options: calls.append(options))
+    path = ROOT / "grpo_training" / command
+    file = path / "__main__.py" if path.is_dir() else path.with_suffix(".py")
     runpy.run_path(str(file), run_name="__main__")
     monkeypatch.undo()
 
@@ -49,14 +49,14 @@ def test_only_a_command_that_continues_says_so_when_it_is_interrupted(command, m
     monkeypatch.setattr(entry.gc, "freeze", lambda: None)
     try:
         with pytest.raises(SystemExit) as ended:
-            entry.run_command(interrupted, resumes=given[0].get("resumes", True))
+            entry.run_command(interrupted, resumes=calls[0].get("resumes", True))
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
     assert ended.value.code == 130
-    said = capsys.readouterr().err
-    assert "Interrupted." in said
-    assert (CONTINUE in said) == (command not in WITHOUT_RESULTS)
+    message = capsys.readouterr().err
+    assert "Interrupted." in message
+    assert (CONTINUE in message) == (command not in WITHOUT_RESULTS)
 
 
 @pytest.mark.parametrize(

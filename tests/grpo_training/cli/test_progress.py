@@ -62,7 +62,7 @@ generator_1: continuing; 1 of 4 groups and 5 experiences are there
 
 
 def test_a_file_has_a_line_for_each_group_and_experience():
-    shown, whole = run(io.StringIO())
+    shown, output = run(io.StringIO())
     assert shown == LINES
     for text in (
         "6 of 12 (50.0%); executed 2 of 3",
@@ -70,8 +70,8 @@ def test_a_file_has_a_line_for_each_group_and_experience():
         "1,234 tokens in, 567 out) in this start",
         "$0.0125",
     ):
-        assert text in whole
-    assert "6 experiences" in whole
+        assert text in output
+    assert "6 experiences" in output
 
 
 def test_a_terminal_has_the_same_lines_above_its_bar(monkeypatch):
@@ -85,9 +85,9 @@ def test_a_terminal_has_the_same_lines_above_its_bar(monkeypatch):
 
 def test_details_are_shown_with_verbose_only():
     for verbose in (False, True):
-        _, whole = run(io.StringIO(), verbose=verbose)
+        _, output = run(io.StringIO(), verbose=verbose)
         for text in ("r_ans", "retries", "replies from the journal", "analyst: 234 tokens in, 67 out"):
-            assert (text in whole) == verbose
+            assert (text in output) == verbose
 
 
 def test_long_names_are_cut_in_the_middle():
@@ -184,11 +184,11 @@ def test_model_text_is_shown_literally_and_without_control_characters(monkeypatc
             progress.note("[/INST] \x1b[2J")
             progress.ended(1, "p", refused=["control: \x1b]0;x\x07"])
         progress.summary([Row("open", "aime: [/INST]"), Row("kept in", Path("/tmp/[run1]/c"))])
-        whole = stream.getvalue()
+        output = stream.getvalue()
         for text in ("When x lies in [/a,b], check [b].", "aime: [/INST]", "/tmp/[run1]/c", "control: \\x1b]0;x\\x07"):
-            assert text in whole
-        assert "\x1b[2J" not in whole
-        assert "\x1b]0" not in whole
+            assert text in output
+        assert "\x1b[2J" not in output
+        assert "\x1b]0" not in output
 
 
 def test_a_group_without_an_experience_says_why():

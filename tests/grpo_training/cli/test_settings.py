@@ -136,8 +136,8 @@ def test_help_shows_the_marked_settings_of_a_command_that_marks_some(capsys, mod
         parse(flag, model=model)
     assert stop.value.code == 0
     text = capsys.readouterr().out
-    rest = [] if last else ["--allow-weak-sandbox", "--config", "--print-config"]
-    assert sorted(re.findall(r"^  (--[a-z-]+)", text, re.MULTILINE)) == sorted([*shown, *rest])
+    more_flags = [] if last else ["--allow-weak-sandbox", "--config", "--print-config"]
+    assert sorted(re.findall(r"^  (--[a-z-]+)", text, re.MULTILINE)) == sorted([*shown, *more_flags])
     assert last is None or text.endswith(f"\n\n{last}\n")
 
 

@@ -20,10 +20,10 @@ def controls(text):
 
 def test_an_error_message(capsys):
     print_error(InputError(f"what {HOSTILE}", why=f"why {HOSTILE}\nsecond line", fix=f"fix {HOSTILE}"))
-    said = capsys.readouterr().err
-    assert not controls(said)
-    assert said.count(SHOWN) == 3
-    assert "\nsecond line" in said
+    message = capsys.readouterr().err
+    assert not controls(message)
+    assert message.count(SHOWN) == 3
+    assert "\nsecond line" in message
 
 
 def test_the_plan_of_a_training(capsys):

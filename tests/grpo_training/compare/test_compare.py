@@ -45,10 +45,10 @@ def compare(folder, *flags, reply=planted, code=0, entries=None, **server):
     with serve_in_thread(app) as url:
         entry = {"api_key": "EMPTY", "base_url": url, "model": "small", "max_concurrency": 32, "timeout_s": 20}
         entries = entries or {"default": {}}
-        (folder / "api.json").write_text(json.dumps({name: entry | own for name, own in entries.items()}))
+        (folder / "api.json").write_text(json.dumps({name: entry | changes for name, changes in entries.items()}))
         words = ["--dataset", "sums.jsonl", "--api-config", "api.json", *flags]
         assert main([str(word) for word in words]) == code
-    return [seen.body for seen in app["seen"]]
+    return [request.body for request in app["seen"]]
 
 
 PROMPTS = ("--prompt-a", "old.txt", "--prompt-b", "new.txt")
@@ -56,26 +56,26 @@ PROMPTS = ("--prompt-a", "old.txt", "--prompt-b", "new.txt")
 
 def test_the_better_prompt_is_found_and_the_same_command_asks_nothing(folder, capsys):
     bodies = compare(folder, *PROMPTS, "--samples", 4)
-    said = capsys.readouterr().out
-    assert "B is better." in said
-    assert "97 % interval" in said
-    assert "times the tokens" in said
+    output = capsys.readouterr().out
+    assert "B is better." in output
+    assert "97 % interval" in output
+    assert "times the tokens" in output
     systems = {body["messages"][0]["content"] for body in bodies}
     assert len(systems) == 2
     assert compare(folder, *PROMPTS, "--samples", 4, code=0) == []
-    assert said.splitlines()[-1] in capsys.readouterr().out
+    assert output.splitlines()[-1] in capsys.readouterr().out
 
 
 def test_a_dry_run_says_what_would_be_asked_without_a_key_and_writes_nothing(folder, capsys):
     prices = ("--price-in", 1, "--price-out", 2)
     words = ["--dataset", "sums.jsonl", *PROMPTS, "--model", "small", *prices, "--samples", 4, "--dry-run"]
     assert main([str(word) for word in words]) == 0
-    said = capsys.readouterr().out
-    assert "60 problems, 4 answers each way: at most 480 answers." in said
-    assert "USD" in said
-    assert said.index("The first prompt of A:") < said.index("Answer the question.")
-    assert said.index("The first prompt of B:") < said.index("Add the numbers step by step.")
-    assert "Before anything can be asked:" in said
+    output = capsys.readouterr().out
+    assert "60 problems, 4 answers each way: at most 480 answers." in output
+    assert "USD" in output
+    assert output.index("The first prompt of A:") < output.index("Answer the question.")
+    assert output.index("The first prompt of B:") < output.index("Add the numbers step by step.")
+    assert "Before anything can be asked:" in output
     assert sorted(path.name for path in folder.iterdir()) == ["new.txt", "old.txt", "sums.jsonl"]
 
 
@@ -84,9 +84,9 @@ def test_a_further_comparison_on_the_same_problems_is_stricter(folder, capsys):
     (folder / "third.txt").write_text("Say it step by step.")
     capsys.readouterr()
     bodies = compare(folder, "--prompt-a", "old.txt", "--prompt-b", "third.txt")
-    said = capsys.readouterr().out
-    assert "Earlier comparisons on some of these problems: 1" in said
-    assert f"{100 - 100 * alpha_of_test(2):.2g}" in said
+    output = capsys.readouterr().out
+    assert "Earlier comparisons on some of these problems: 1" in output
+    assert f"{100 - 100 * alpha_of_test(2):.2g}" in output
     assert not any("Answer the question." in body["messages"][0]["content"] for body in bodies)  # stored answers
 
 
@@ -100,9 +100,9 @@ def test_a_further_comparison_on_the_same_problems_is_stricter(folder, capsys):
 )
 def test_whether_a_model_can_be_replaced(folder, capsys, model, margin, found, code):
     compare(folder, "--model-b", model, "--margin", margin, "--fail-unless-proven", code=code)
-    said = capsys.readouterr().out
-    assert found in said
-    assert ("grpo_training.improve --dataset sums.jsonl --model" in said) == (code == 3)
+    output = capsys.readouterr().out
+    assert found in output
+    assert ("grpo_training.improve --dataset sums.jsonl --model" in output) == (code == 3)
 
 
 def test_each_arm_has_the_price_of_its_entry(folder, capsys):
@@ -129,32 +129,34 @@ def test_what_improve_has_learned_is_compared_without_what_comes_from_the_same_p
         assert improve.main([*endpoint, "--epochs", "2", "--cases", "0"]) == 0
         app["seen"].clear()
         assert main([*endpoint, "--improved-b", "mails-m", "--ask-all"]) == 0
-    said = capsys.readouterr().out
-    assert "B: m, prompt full, with what was learned" in said
-    assert "B is better." in said
+    output = capsys.readouterr().out
+    assert "B: m, prompt full, with what was learned" in output
+    assert "B is better." in output
     improved = Improved.load(folder / "runs/mails-m/improved")
-    sources = {one.content: {each.problem_text for each in one.evidence} for one in improved.experiences}
-    prompts = [" ".join(message["content"] for message in seen.body["messages"]) for seen in app["seen"]]
+    sources = {
+        experience.content: {proof.problem_text for proof in experience.evidence} for experience in improved.experiences
+    }
+    prompts = [" ".join(message["content"] for message in request.body["messages"]) for request in app["seen"]]
     with_library = [prompt for prompt in prompts if any(content in prompt for content in sources)]
     assert len(with_library) > 30
     for prompt in with_library:
-        own = [content for content, texts in sources.items() if any(text in prompt for text in texts)]
-        assert not any(content in prompt for content in own)
+        learned = [content for content, texts in sources.items() if any(text in prompt for text in texts)]
+        assert not any(content in prompt for content in learned)
 
 
 def test_answers_that_are_missing_are_asked_for_by_the_same_command(folder, capsys):
     # One after another, so that the endpoint has answered before a request fails: that one alone is left open then.
     one_by_one, faults = {"default": {"max_concurrency": 1}}, FaultPlan(1, rate=0.1, kinds=["500"])
     compare(folder, *PROMPTS, "--attempts", 1, "--ask-all", entries=one_by_one, faults=faults)
-    said = capsys.readouterr().out
-    assert "problems are open and left out; the same command asks for these again" in said
+    output = capsys.readouterr().out
+    assert "problems are open and left out; the same command asks for these again" in output
     bodies = compare(folder, *PROMPTS, "--ask-all")
-    said = capsys.readouterr().out
-    assert f"on {PROBLEMS} of {PROBLEMS} problems" in said
+    output = capsys.readouterr().out
+    assert f"on {PROBLEMS} of {PROBLEMS} problems" in output
     complete = compare(folder, *PROMPTS, "--ask-all", "--run", "other")
     assert 0 < len(bodies) < len(complete) / 2
-    asked, again = (said.splitlines()[-1] for said in (said, capsys.readouterr().out))
-    assert asked == again
+    last_line, again = (text.splitlines()[-1] for text in (output, capsys.readouterr().out))
+    assert last_line == again
 
 
 @pytest.mark.parametrize(
@@ -176,9 +178,9 @@ def test_what_cannot_be_compared_is_refused_before_anything_is_asked(folder, fla
 
 def test_a_copied_entry_keeps_its_prices_only_for_the_same_model():
     manager = ApiManager("x", {"default": {"model": "m", "price_in": 1, "base_url": "http://x", "api_key": "EMPTY"}})
-    made = manager.with_copies({"a": ("default", {}), "b": ("default", {"model": "n"})})
-    assert (made.endpoint("a").price_in, made.endpoint("b").price_in) == (1, None)
-    assert made.endpoint("b").model == "n"
+    copied = manager.with_copies({"a": ("default", {}), "b": ("default", {"model": "n"})})
+    assert (copied.endpoint("a").price_in, copied.endpoint("b").price_in) == (1, None)
+    assert copied.endpoint("b").model == "n"
 
 
 @pytest.mark.parametrize("effect", [0.0, -0.03])
@@ -204,6 +206,6 @@ def test_a_third_way_is_compared_with_a_without_paying_for_a_again(folder, capsy
     first = compare(folder, "--model-a", "small", "--model-b", "poor", "--samples", 4, "--ask-all", entries=entries)
     assert {body["model"] for body in first} == {"small", "poor"}
     second = compare(folder, "--model-a", "small", "--role-b", "tuned", "--samples", 4, "--ask-all", entries=entries)
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     assert {body["model"] for body in second} == {"equal"}
-    assert "Earlier comparisons on some of these problems: 1." in said
+    assert "Earlier comparisons on some of these problems: 1." in output

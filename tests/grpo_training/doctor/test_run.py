@@ -158,13 +158,13 @@ def test_missing_packages_and_tools_say_what_to_install(monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda name: None)
     monkeypatch.setattr(environment, "strongest_level", lambda: "rlimits")
     monkeypatch.setattr(environment, "automatic_engine", lambda: (TRANSFORMERS, "why"))
-    found = list(environment.environment())
+    results = list(environment.environment())
     served = passed("local models are served with transformers: why")
-    assert served in found
-    found.remove(served)
-    assert levels(found) == [CheckLevel.PASS, CheckLevel.FAIL, *[CheckLevel.WARN] * 7]
-    assert [result.fix for result in found[1:3]] == [install_command(), install_command("local")]
-    assert any(result.fix == "apt-get install nodejs" for result in found)
+    assert served in results
+    results.remove(served)
+    assert levels(results) == [CheckLevel.PASS, CheckLevel.FAIL, *[CheckLevel.WARN] * 7]
+    assert [result.fix for result in results[1:3]] == [install_command(), install_command("local")]
+    assert any(result.fix == "apt-get install nodejs" for result in results)
 
 
 def test_keys_are_checked_and_never_shown(tmp_path, monkeypatch):
@@ -286,7 +286,7 @@ def test_execution_that_rewards_everything_is_found(monkeypatch):
     down = Verdicts(Outcome.INFRA_FAULT, (), "no workers")
     monkeypatch.setattr(code, "run_program", lambda *arguments, **named: down)
     math, code_problem, right, wrong = files.examples()
-    assert [one.level for one in (math, code_problem, right, wrong)] == [CheckLevel.PASS] + [CheckLevel.FAIL] * 3
+    assert [result.level for result in (math, code_problem, right, wrong)] == [CheckLevel.PASS] + [CheckLevel.FAIL] * 3
     assert "no workers" in code_problem.text
     assert "no workers" in right.text
 
@@ -308,9 +308,9 @@ def test_a_sandbox_that_is_down_is_found(monkeypatch):
 
 
 def test_prompts_of_every_style_load():
-    found = list(files.prompts())
-    assert set(levels(found)) == {CheckLevel.PASS}
-    assert found[0].text.startswith("prompt style full")
+    results = list(files.prompts())
+    assert set(levels(results)) == {CheckLevel.PASS}
+    assert results[0].text.startswith("prompt style full")
 
 
 def test_libraries_that_cannot_be_read_are_found(tmp_path):
@@ -327,7 +327,7 @@ def test_libraries_that_cannot_be_read_are_found(tmp_path):
 
 @pytest.mark.parametrize(("free", "level"), [(1 << 30, CheckLevel.WARN), (3 << 30, CheckLevel.PASS)])
 def test_disk(monkeypatch, tmp_path, free, level):
-    monkeypatch.setattr(shutil, "disk_usage", lambda place: types.SimpleNamespace(free=free))
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: types.SimpleNamespace(free=free))
     [result] = environment.disk([tmp_path / "not" / "yet"])
     assert result.level is level
 

@@ -24,7 +24,7 @@ def test_figures_by_hand():
         result("d", "++?+"),
     ]
     computed = figures(results, [2, 1, 5])
-    assert {k: one.value for k, one in computed.pass_at_k.items()} == {
+    assert {k: estimate.value for k, estimate in computed.pass_at_k.items()} == {
         1: pytest.approx(2 / 3),
         2: pytest.approx(5 / 6),
     }

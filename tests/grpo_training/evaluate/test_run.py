@@ -149,8 +149,8 @@ def test_an_interrupted_run_leaves_no_partial_results(recorded_world, monkeypatc
             patched.setattr(evaluation_run, "problem_bar", lambda *args: contextlib.nullcontext(stop))
             with pytest.raises(KeyboardInterrupt):
                 run(world, recorded_world)
-        left = {path.name for path in recorded_world.output.parent.iterdir()}
-        assert not left & {"results.json", "results.samples.jsonl", "results.samples.jsonl.tmp"}
+        names = {path.name for path in recorded_world.output.parent.iterdir()}
+        assert not names & {"results.json", "results.samples.jsonl", "results.samples.jsonl.tmp"}
         with sqlite3.connect(recorded_world.output.with_suffix(".sqlite")) as journal:
             kept = journal.execute("SELECT count(*) FROM replies").fetchone()[0]
         assert kept >= 4  # the judged problem's, and others received by then
@@ -291,10 +291,10 @@ def test_many_unreadable_replies_are_told_while_it_runs(recorded_world, capsys):
             )
             == 0
         )
-    told = capsys.readouterr().err
-    assert told.count("replies cannot be used whole") == 1
-    assert "20 of 20 replies cannot be used whole: 0 were cut off at --max-tokens 500, 20 could not be read" in told
-    assert "try --prompts compact" in told
+    message = capsys.readouterr().err
+    assert message.count("replies cannot be used whole") == 1
+    assert "20 of 20 replies cannot be used whole: 0 were cut off at --max-tokens 500, 20 could not be read" in message
+    assert "try --prompts compact" in message
 
 
 class Planted:
@@ -318,8 +318,8 @@ class Planted:
         with serve_in_thread(app) as url:
             flags = ("--base-url", url, "--model", "m", "--dataset", self.folder / "mails.jsonl", "--num-samples", 4)
             places = ("--output", self.folder / "results.json", "--k-values", "1", "--price-in", 1, "--price-out", 2)
-            assert main([str(one) for one in (*flags, *places, *more)]) == code
-        return [seen.body for seen in app["seen"]]
+            assert main([str(word) for word in (*flags, *places, *more)]) == code
+        return [request.body for request in app["seen"]]
 
 
 def test_an_evaluation_of_a_run_asks_as_in_learning(tmp_path, capsys, monkeypatch):
@@ -366,12 +366,12 @@ def test_a_dry_run_shows_what_would_be_asked_and_writes_nothing(tmp_path, capsys
     world, before = Planted(tmp_path), set(tmp_path.iterdir())
     flags = ("--dry-run", "--api-key-env", "NO_SUCH_KEY")
     assert world.evaluate(*flags, "--experiences", world.library) == []
-    said = capsys.readouterr().out
-    assert said.startswith("Evaluates ")
-    assert "12 problems, 4 samples each: 48 answers of at most 1,024 tokens." in said
-    assert re.search(r"About \d,\d00 tokens to the model and 12,000 from it .*; 0\.0\d USD\.", said)
-    assert "rule-invoices-1" in said
-    assert "Before anything can be asked: The environment variable 'NO_SUCH_KEY' is not set." in said
+    output = capsys.readouterr().out
+    assert output.startswith("Evaluates ")
+    assert "12 problems, 4 samples each: 48 answers of at most 1,024 tokens." in output
+    assert re.search(r"About \d,\d00 tokens to the model and 12,000 from it .*; 0\.0\d USD\.", output)
+    assert "rule-invoices-1" in output
+    assert "Before anything can be asked: The environment variable 'NO_SUCH_KEY' is not set." in output
     assert {path for path in tmp_path.iterdir() if "library" not in path.name} <= before
     with pytest.raises(ConfigurationError, match="NO_SUCH_KEY"):
         world.evaluate("--api-key-env", "NO_SUCH_KEY")

@@ -50,14 +50,14 @@ async def evaluate(model, problems, samples=2, **options):
 
 async def test_samples_are_judged_in_the_order_of_the_problems():
     model = Model(p1=[42, 41, "no object"], p2=[42, 42, 42])
-    seen = []
+    judged = []
     first, second = await evaluate(
-        model, [problem("p1"), problem("p2")], 3, judged=lambda result, samples: seen.append((result, samples))
+        model, [problem("p1"), problem("p2")], 3, judged=lambda result, samples: judged.append((result, samples))
     )
     assert (first.verdicts, second.verdicts) == ((True, False, False), (True, True, True))
     assert (first.counts, second.counts) == ((3, 1), (3, 3))
-    assert [result.problem_id for result, _ in seen] == ["p1", "p2"]
-    assert [sample.answer for sample in seen[0][1]] == ["42", "41", None]
+    assert [result.problem_id for result, _ in judged] == ["p1", "p2"]
+    assert [sample.answer for sample in judged[0][1]] == ["42", "41", None]
     assert (first.truncated, first.unreadable, first.completions) == (1, 1, 3)
     assert first.endings["ok"] == 2
     assert first.cost_usd == 0.75
@@ -102,10 +102,10 @@ async def test_a_checker_that_cannot_be_started_leaves_the_problem_open():
 
 async def test_an_endpoint_that_never_answers_is_given_up_early():
     dead = {f"p{number}": [None, None] for number in range(1, 100)}
-    seen = []
+    judged = []
     with pytest.raises(IncompleteRunError, match="no completion for 4 problems in a row") as stopped:
-        await evaluate(Model(**dead), [problem(name) for name in dead], judged=lambda result, _: seen.append(result))
-    assert len(seen) == 4
+        await evaluate(Model(**dead), [problem(name) for name in dead], judged=lambda result, _: judged.append(result))
+    assert len(judged) == 4
     assert stopped.value.exit_code == 2
     assert stopped.value.why == "Most frequent error: infra_fault: http_503 (8 samples)."
 

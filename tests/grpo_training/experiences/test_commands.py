@@ -146,7 +146,7 @@ def test_edits_by_hand_are_read_at_once_and_keep_their_ids(run, places):
     assert {file: file.read_bytes() for file in places["experiences"].iterdir()} == before
     run("pin", "G1-003")  # a command that writes records them
     assert ": import by the file\n" in run("show", "G1-002")
-    assert [one["id"] for one in json.loads(path.read_text())] == ["G1-001", "G1-002", "G1-003"]
+    assert [entry["id"] for entry in json.loads(path.read_text())] == ["G1-001", "G1-002", "G1-003"]
 
 
 def test_options_may_stand_before_the_command(places, capsys):
@@ -246,9 +246,9 @@ def test_exit_codes_of_the_process(places, args, code):
 def test_what_is_taken_out_is_no_longer_in_the_file(run, places, command):
     path = places["experiences"] / "generator_1_experiences.json"
     run(command, "G1-001")
-    assert [one["id"] for one in json.loads(path.read_text())] == ["G1-002"]
+    assert [entry["id"] for entry in json.loads(path.read_text())] == ["G1-002"]
     added = commit(library_of(places, "generator_1"), step_of("b", 0, PROBLEM, 0, [], 3, 1), [_adds(PARITY)])
-    assert [one.id for one in added.applied] == (["G1-003"] if command == "remove" else [])
+    assert [operation.id for operation in added.applied] == (["G1-003"] if command == "remove" else [])
 
 
 def _adds(text):

@@ -19,7 +19,7 @@ TRL = ("trl-sft", "trl-dpo", "trl-kto", "trl-grpo")
 
 
 def digest(messages):
-    return hashlib.sha256(json.dumps([[one["role"], one["content"]] for one in messages]).encode()).hexdigest()[:20]
+    return hashlib.sha256(json.dumps([[turn["role"], turn["content"]] for turn in messages]).encode()).hexdigest()[:20]
 
 
 def reply_to(body, index):
@@ -59,7 +59,7 @@ def run(request, tmp_path_factory):
         places = ["--api-config", folder / "api.json", "--cache-dir", folder / "cache"]
         places += ["--experiences-dir", folder / "experiences"]
         assert generator1.main([*map(str, flags), *map(str, places), "--prompts", request.param]) == 0
-    return folder, [seen.body for seen in app["seen"]], request.param
+    return folder, [call.body for call in app["seen"]], request.param
 
 
 def exported(folder, form, *more):
@@ -83,7 +83,7 @@ def test_exported_prompts_are_those_that_were_sent(run, form):
         RolloutGroup.model_validate_json(line)
         for line in (folder / "cache/generator_1_rollouts.jsonl").read_text().splitlines()
     ]
-    repairs = {one.completion.text: one.repairs for group in groups for one in group.rollouts}
+    repairs = {rollout.completion.text: rollout.repairs for group in groups for rollout in group.rollouts}
     sampling = groups[0].policy.sampling
     with sqlite3.connect(folder / "cache/requests.sqlite") as journal:
         stored = {json.loads(text)["text"]: key for key, text in journal.execute("SELECT key, completion FROM replies")}
@@ -92,8 +92,8 @@ def test_exported_prompts_are_those_that_were_sent(run, form):
     for row in exported(folder, form):
         prompt, replies = pairs(form, row)
         prompts.add(digest(prompt))
-        messages = tuple(Message(role=one["role"], content=one["content"]) for one in prompt)
-        with_experiences += "check" in "".join(one.content for one in messages)
+        messages = tuple(Message(role=message["role"], content=message["content"]) for message in prompt)
+        with_experiences += "check" in "".join(message.content for message in messages)
         with_cases += "Solved problems" in messages[1].content
         request = ChatRequest(
             role="generator_1", messages=messages, sampling=sampling, json_schema=task_named("math").reply_schema

@@ -32,11 +32,11 @@ class Gates(World):
             (self.folder / "api.json").write_text(json.dumps({"generator_1": entry}))
             places = ("--api-config", self.folder / "api.json", "--cache-dir", self.cache)
             flags = ("--experiences-dir", self.experiences, "--dataset", self.folder / "problems.jsonl", *more)
-            assert main([str(one) for one in (*places, *flags)]) == 0
-        return [seen.body for seen in app["seen"]]
+            assert main([str(word) for word in (*places, *flags)]) == 0
+        return [request.body for request in app["seen"]]
 
     def events(self):
-        return [one.event for one in self.opened().history() if isinstance(one.event, GateEvent)]
+        return [entry.event for entry in self.opened().history() if isinstance(entry.event, GateEvent)]
 
     def opened(self):
         return ExperienceLibrary(self.path, read_only=True)
@@ -58,9 +58,9 @@ def test_a_library_that_helps_is_adopted_before_all_problems_are_asked(tmp_path,
     assert event.cost_usd == pytest.approx(event.tokens * 1e-6)
     assert len(bodies) == 2 * event.problems  # eight answers in a request, with and without
     assert len(asked_with(bodies)) == event.problems
-    said = capsys.readouterr().out
-    assert "adopted: the library helps" in said
-    assert "after 10 problems" in said
+    output = capsys.readouterr().out
+    assert "adopted: the library helps" in output
+    assert "after 10 problems" in output
     assert world.test() == []
     assert "tested on these problems before" in capsys.readouterr().out
     assert len(world.events()) == 1
@@ -81,7 +81,7 @@ def test_the_gain_and_the_cost_follow_from_the_stored_answers(tmp_path, capsys):
     assert right == pytest.approx({"with": event.right_with, "without": event.right_without}, abs=1e-4)
     assert right["with"] - right["without"] == pytest.approx(event.mean, abs=1e-4)
     usage = [row["completion"]["usage"] for row in rows]
-    assert sum(one["prompt_tokens"] + one["completion_tokens"] for one in usage) == event.tokens
+    assert sum(counts["prompt_tokens"] + counts["completion_tokens"] for counts in usage) == event.tokens
     assert len({row["task_id"] for row in rows}) == event.problems
 
 
@@ -89,18 +89,18 @@ def test_a_gate_that_stopped_early_goes_on_with_the_same_alpha_and_a_narrower_in
     world = Gates(tmp_path, problems=40, contents=(HELPS,))
     first = world.test()
     assert "--ask-all asks the other " in capsys.readouterr().out
-    rest = world.test("--ask-all")
-    early, whole = world.events()
-    assert (early.problems < 40, whole.problems, whole.looks, whole.verdict) == (True, 40, 4, "adopted")
-    assert len(first) + len(rest) == 2 * 40  # no answer is asked for twice
-    assert whole.alpha == early.alpha == round(alpha_of_test(1), 6)
-    assert whole.high - whole.low < early.high - early.low
-    said = capsys.readouterr().out
-    assert f"The gate that stopped after {early.problems} problems goes on." in said
-    assert "--ask-all asks the other" not in said
+    second = world.test("--ask-all")
+    early, complete = world.events()
+    assert (early.problems < 40, complete.problems, complete.looks, complete.verdict) == (True, 40, 4, "adopted")
+    assert len(first) + len(second) == 2 * 40  # no answer is asked for twice
+    assert complete.alpha == early.alpha == round(alpha_of_test(1), 6)
+    assert complete.high - complete.low < early.high - early.low
+    output = capsys.readouterr().out
+    assert f"The gate that stopped after {early.problems} problems goes on." in output
+    assert "--ask-all asks the other" not in output
     for flags in ((), ("--ask-all",)):  # the result of the whole test stands
         assert world.test(*flags) == []
-        assert f"on 40 of 40 problems, {whole.tokens:,} tokens" in capsys.readouterr().out
+        assert f"on 40 of 40 problems, {complete.tokens:,} tokens" in capsys.readouterr().out
     mark(ExperienceLibrary(world.path), "forbid", "G1-002")
     world.test("--ask-all")
     assert world.events()[2].alpha == round(alpha_of_test(2), 6)  # both results were of one test
@@ -117,7 +117,7 @@ def test_experiences_that_a_measurement_took_out_of_prompts_are_another_library(
     assert after.version == before.version
     assert len(after.tested) < len(before.tested)
     world.test("--samples", "1")
-    assert [one.alpha for one in world.events()] == [round(alpha_of_test(number), 6) for number in (1, 2)]
+    assert [event.alpha for event in world.events()] == [round(alpha_of_test(number), 6) for number in (1, 2)]
 
 
 def test_a_library_that_harms_is_rejected_and_used_no_more_until_it_changes(tmp_path, capsys):
@@ -181,11 +181,11 @@ def test_the_same_problems_in_another_order_or_asked_in_another_way_share_the_er
     world = Gates(tmp_path, problems=8, contents=())
     for flags in ((), ("--seed", "5"), ("--temperature", "0.9"), ("--samples", "2"), ("--seed", "6")):
         world.test("--samples", "1", *flags)  # a later flag replaces an earlier one
-    assert [one.alpha for one in world.events()] == [round(alpha_of_test(number), 6) for number in range(1, 6)]
-    said = capsys.readouterr().out
-    assert said.count("Earlier gates that asked some of these problems: ") == 4
+    assert [event.alpha for event in world.events()] == [round(alpha_of_test(number), 6) for number in range(1, 6)]
+    output = capsys.readouterr().out
+    assert output.count("Earlier gates that asked some of these problems: ") == 4
     assert (
-        "some of these problems: 1. This one may be wrong with a probability of 0.0076 only (the first: 0.03)" in said
+        "some of these problems: 1. This one may be wrong with a probability of 0.0076 only (the first: 0.03)" in output
     )
     capsys.readouterr()
     assert world.test("--samples", "1", "--temperature", "0.9") == []
@@ -198,7 +198,7 @@ def test_gates_that_share_some_problems_share_the_error_probability(tmp_path):
     for kept in (rows[:100], rows[:110], rows[109:129], rows[129:]):  # more problems, one of them, and others
         (tmp_path / "problems.jsonl").write_text("".join(kept))
         world.test("--samples", "1")
-    assert [one.alpha for one in world.events()] == [round(alpha_of_test(number), 6) for number in (1, 2, 2, 1)]
+    assert [event.alpha for event in world.events()] == [round(alpha_of_test(number), 6) for number in (1, 2, 2, 1)]
 
 
 def test_a_rejected_library_is_not_tested_until_it_changes(tmp_path, capsys):
@@ -248,9 +248,9 @@ def test_a_gate_whose_requests_fail_names_the_error(tmp_path):
 def test_the_progress_of_a_gate_counts_both_prompts_of_a_problem_and_mixes_no_shares(tmp_path, capsys):
     world = Gates(tmp_path, problems=8)
     world.test("--samples", "1")
-    said = capsys.readouterr().out
-    assert "look 1 of 4: 4/4 prompts, with and without the library\n" in said
-    assert "% right" not in said
+    output = capsys.readouterr().out
+    assert "look 1 of 4: 4/4 prompts, with and without the library\n" in output
+    assert "% right" not in output
 
 
 def test_bad_input_is_one_clear_sentence(tmp_path):
@@ -294,8 +294,8 @@ def test_a_run_with_gate_ends_with_the_verdict_on_its_own_problems(tmp_path, cap
     (event,) = world.events()
     assert (event.verdict, event.of, event.samples) == ("adopted", 40, 8)
     assert len(world.groups()) == 40
-    said = capsys.readouterr().out
-    assert said.index("right answers") < said.index("adopted: the library helps")
+    output = capsys.readouterr().out
+    assert output.index("right answers") < output.index("adopted: the library helps")
     assert len(bodies) == 2 * 40 + 2 * event.problems
     assert world.learn("--gate") == []  # a complete run is tested once
     assert len(world.events()) == 1

@@ -48,14 +48,14 @@ def test_a_gate_that_is_killed_ends_with_the_same_verdict(recorded, aime2024, tm
     while kills < KILLS:
         with world_with_library(tmp_path / f"killed{number}", files) as world:
             world.write_config(world.base_url, timeout_s=TIMEOUT_S, max_concurrency=6)
-            found = kill_at_random_moments(
+            new_kills = kill_at_random_moments(
                 world, lambda world=world: world.fork("gate", *flags), random.Random(number), min(KILLS, 5)
             )
             process = world.fork("gate", *flags)
             output, _ = process.communicate(timeout=120)
             assert process.returncode == 0, output
             assert verdicts(world) == [verdict]
-            assert_nothing_paid_twice(world, undisturbed, found)
-            assert sum((world.traffic.counts() - undisturbed.traffic.counts()).values()) <= 6 * 2 * len(found)
+            assert_nothing_paid_twice(world, undisturbed, new_kills)
+            assert sum((world.traffic.counts() - undisturbed.traffic.counts()).values()) <= 6 * 2 * len(new_kills)
             assert Counter(world.traffic.counts().keys()) == Counter(undisturbed.traffic.counts().keys())
-        kills, number = kills + len(found), number + 1
+        kills, number = kills + len(new_kills), number + 1

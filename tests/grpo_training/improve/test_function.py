@@ -93,20 +93,20 @@ def test_an_interrupted_cell_of_a_notebook_asks_nothing_more_and_goes_on_later(f
         with pytest.raises(KeyboardInterrupt):
             loop.run_until_complete(cell())
         assert not [thread for thread in threading.enumerate() if thread.name == "improve"]
-        asked = {str(seen.body) for seen in app["seen"]}
+        asked = {str(request.body) for request in app["seen"]}
         app["seen"].clear()
         grpo_training.improve(planted.rows(range(20)), **arguments)
-        again = [seen for seen in app["seen"] if str(seen.body) in asked]
+        again = [request for request in app["seen"] if str(request.body) in asked]
     loop.close()
     assert asked
     assert again == []
 
 
 def test_a_reward_function_scores_the_answers_and_may_be_defined_again(server):
-    told = []
+    scored = []
 
     def polite(answer, row):
-        told.append((answer, row["answer"]))
+        scored.append((answer, row["answer"]))
         return float(row["answer"] in answer.lower()), "it names another one"
 
     def again():
@@ -116,9 +116,9 @@ def test_a_reward_function_scores_the_answers_and_may_be_defined_again(server):
         return polite
 
     result = grpo_training.improve(server.rows(range(12)), reward=polite, samples=1, **ARGUMENTS)
-    assert told
-    assert all(expected in ("billing", "shipping", "access") for _, expected in told)
-    assert any("it names another one" in str(seen.body) for seen in server.seen if seen.body["model"] == "analyst")
+    assert scored
+    assert all(expected in ("billing", "shipping", "access") for _, expected in scored)
+    assert any("it names another one" in str(call.body) for call in server.seen if call.body["model"] == "analyst")
     assert result.improved.result.task == "polite"
     other = grpo_training.improve(server.rows(range(12)), reward=again(), run="second", **ARGUMENTS)
     assert other.verdict == "nothing_learned"
@@ -126,7 +126,7 @@ def test_a_reward_function_scores_the_answers_and_may_be_defined_again(server):
 
 def test_a_tracker_gets_what_was_found(server, monkeypatch):
     sent = []
-    tracker = SimpleNamespace(init=lambda **given: None, log=lambda figures, step: sent.append(figures), finish=list)
+    tracker = SimpleNamespace(init=lambda **options: None, log=lambda figures, step: sent.append(figures), finish=list)
     monkeypatch.setitem(sys.modules, "trackio", tracker)
     result = grpo_training.improve(server.rows(range(12)), report_to=("trackio",), samples=2, **ARGUMENTS)
     [figures] = sent
@@ -140,7 +140,7 @@ def test_the_key_and_the_address_may_be_those_of_the_sdk(server, monkeypatch):
     monkeypatch.setenv("OPENAI_BASE_URL", server.url)
     thinks = {"reasoning_effort": "low"}
     result = grpo_training.improve(server.rows(range(12)), model="m", epochs=1, samples=1, cases=0, **thinks)
-    assert all(seen.body["reasoning_effort"] == "low" for seen in server.seen)
+    assert all(request.body["reasoning_effort"] == "low" for request in server.seen)
     assert result.improved.result.model == "m"
     monkeypatch.delenv("OPENAI_API_KEY")
     with pytest.raises(MissingInputError, match="API configuration not found"):

@@ -125,19 +125,19 @@ def test_a_table_that_cannot_be_used_is_refused_in_one_sentence(tmp_path, monkey
 @pytest.mark.parametrize("name", READ)
 def test_a_table_that_can_be_used_is_read(tmp_path, monkeypatch, capsys, name):
     assert start(tmp_path, monkeypatch, name, READ[name]) == 0
-    said = capsys.readouterr().out
-    assert " answers each in " in said
-    assert "\x1b[31m" not in said
-    assert "\x07" not in said
+    output = capsys.readouterr().out
+    assert " answers each in " in output
+    assert "\x1b[31m" not in output
+    assert "\x07" not in output
 
 
 def test_problems_of_the_test_that_were_learned_from_are_left_out(tmp_path, monkeypatch, capsys):
     test = tmp_path / "test.csv"
     test.write_text(csv(*plain_rows(12), *[f"New {n}?,red" for n in range(9)]))
     start(tmp_path, monkeypatch, "train.csv", csv(*plain_rows()), "--test", test)
-    said = capsys.readouterr().out
-    assert f"12 problems of {test} are left out, as their text occurs twice" in said
-    assert "9 problems from which nothing is learned" in said
+    output = capsys.readouterr().out
+    assert f"12 problems of {test} are left out, as their text occurs twice" in output
+    assert "9 problems from which nothing is learned" in output
 
 
 def test_a_large_table_is_read_in_bounded_memory_and_time(tmp_path, monkeypatch, capsys):
@@ -156,9 +156,9 @@ def test_texts_that_occur_twice_are_counted(tmp_path, monkeypatch, capsys):
 
 def test_a_long_prompt_is_shown_in_part(tmp_path, monkeypatch, capsys):
     start(tmp_path, monkeypatch, "long.jsonl", jsonl({"question": "long " * 20_000, "answer": "red"}, *good()))
-    said = capsys.readouterr().out
-    assert len(said) < 8000
-    assert "... (100,0" in said
+    output = capsys.readouterr().out
+    assert len(output) < 8000
+    assert "... (100,0" in output
 
 
 def test_one_pass_is_not_called_passes(tmp_path, monkeypatch, capsys):

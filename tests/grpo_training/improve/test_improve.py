@@ -40,14 +40,14 @@ def start(folder, server, *flags, data="mails.jsonl", code=0):
         (folder / "api.json").write_text(json.dumps(roles))
         words = ["--dataset", folder / data, "--api-config", folder / "api.json", *flags]
         assert improve.main([str(word) for word in words]) == code
-    return [seen.body for seen in app["seen"]]
+    return [request.body for request in app["seen"]]
 
 
 def tokens_in(journal):
     """The tokens of all stored replies; the prompt of a request is counted in the first of its replies."""
     with closing(sqlite3.connect(journal)) as connection:
         rows = [json.loads(text)["usage"] for (text,) in connection.execute("SELECT completion FROM replies")]
-    return sum(one.get("prompt_tokens", 0) + one.get("completion_tokens", 0) for one in rows)
+    return sum(usage.get("prompt_tokens", 0) + usage.get("completion_tokens", 0) for usage in rows)
 
 
 def result_of(folder, run="mails-m"):
@@ -59,13 +59,13 @@ def test_a_library_that_helps_is_adopted_and_can_be_taken_home(folder, capsys, k
     server = PlantedServer(kind, 0.5)
     write(folder / "mails.jsonl", server.rows(range(24)))
     start(folder, server, "--epochs", 3)
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     result = result_of(folder)
     assert result["verdict"] == "adopted"
     assert result["gate"]["right_with"] > result["gate"]["right_without"] + 0.15
-    assert result["sentence"] in said
+    assert result["sentence"] in output
     assert result["tokens"] == tokens_in(folder / "runs/mails-m/cache/requests.sqlite")
-    assert "8 answers with and 8 without the library" in said
+    assert "8 answers with and 8 without the library" in output
     home = folder / "runs/mails-m/improved"
     assert {path.name for path in home.iterdir()} == {
         *("messages.json", "experiences.json", "result.json", "report.html", "README.md", "prompt.txt"),
@@ -74,9 +74,9 @@ def test_a_library_that_helps_is_adopted_and_can_be_taken_home(folder, capsys, k
     # with the advice in the prompt the server is right more often than without, for a question that nobody asked before
     improved = grpo_training.Improved.load(home)
     number, family = next(
-        (5001 + place, family)
-        for place, family in enumerate(FAMILIES)
-        if any(f"rule-{family}-" in one.content for one in improved.experiences)
+        (5001 + index, family)
+        for index, family in enumerate(FAMILIES)
+        if any(f"rule-{family}-" in experience.content for experience in improved.experiences)
     )
     messages = improved.messages(f"In case {number} about {family}, what is it?")
     assert server.chance(number, {family}) > server.chance(number, set())
@@ -92,9 +92,9 @@ def test_a_run_in_which_no_reply_was_right_shows_one_beside_its_right_answer(fol
     rows = [{"mail": f"Where is parcel {n}?", "label": ("shipping", "billing")[n % 2]} for n in range(16)]
     write(folder / "mails.jsonl", rows)
     start(folder, AlwaysWrong(), "--epochs", 1, "--cases", 0)
-    said = capsys.readouterr().out
-    assert "nothing was learned, as none of" in said
-    assert "One ends with 'It is about a parcel. Answer: I cannot say', and its right answer is" in said
+    output = capsys.readouterr().out
+    assert "nothing was learned, as none of" in output
+    assert "One ends with 'It is about a parcel. Answer: I cannot say', and its right answer is" in output
 
 
 @pytest.mark.parametrize(("effect", "verdict"), [(0.0, "not_proven"), (-0.35, "rejected")])
@@ -103,19 +103,19 @@ def test_a_library_that_does_not_help_is_not_called_an_improvement(folder, capsy
     server = PlantedServer("label", effect)
     write(folder / "mails.jsonl", server.rows(range(24)))
     start(folder, server, "--fail-without-gain", "--epochs", 2, code=3)
-    result, said = result_of(folder), capsys.readouterr().out
+    result, output = result_of(folder), capsys.readouterr().out
     assert result["verdict"] in {verdict, "not_proven", "nothing_learned"}
     sentence = "The experiences harm" if result["verdict"] == "rejected" else "No improvement could be shown"
-    assert f"\n{sentence}" in said
+    assert f"\n{sentence}" in output
 
 
 def test_experiences_with_which_less_was_right_are_not_used_if_nothing_is_proven(folder, capsys):
     server = PlantedServer("label", -0.1)
     write(folder / "mails.jsonl", server.rows(range(24)))
     start(folder, server, "--learn", "add", "--epochs", 1)
-    result, said = result_of(folder), capsys.readouterr().out
+    result, text = result_of(folder), capsys.readouterr().out
     assert (result["verdict"], result["gate"]["mean"] < 0) == ("not_proven", True)
-    assert re.search(r"No improvement could be shown \(-\d+ points, .*\): the improved prompt has no experiences", said)
+    assert re.search(r"No improvement could be shown \(-\d+ points, .*\): the improved prompt has no experiences", text)
     improved = grpo_training.Improved.load(folder / "runs/mails-m/improved")
     assert (improved.experiences, improved.result.is_static) == ((), True)
 
@@ -126,9 +126,9 @@ def test_the_prompt_of_problems_of_several_kinds_is_that_of_the_most_common_one_
     numbers = [{**row, server.field: "7 km", "compare": "number"} for row in rows[:2]]
     write(folder / "mails.jsonl", [*numbers, *rows[2:]])
     start(folder, server, "--epochs", 1, "--samples", 1)
-    said, result = capsys.readouterr().out, result_of(folder)
+    output, result = capsys.readouterr().out, result_of(folder)
     remark = "2 of 10 problems were asked with other instructions than those of this prompt"
-    assert remark in said
+    assert remark in output
     assert remark in (folder / "runs/mails-m/improved/README.md").read_text()
     assert result["task"] == "answers"
     assert "one of:" in (folder / "runs/mails-m/improved/prompt.txt").read_text()
@@ -138,10 +138,10 @@ def test_from_100_problems_on_nothing_is_learned_from_those_of_the_test(folder, 
     server = PlantedServer("label", 0.6)
     write(folder / "mails.jsonl", server.rows(range(120)))
     bodies = start(folder, server, "--epochs", 1, "--samples", 2)
-    gate, said = result_of(folder)["gate"], capsys.readouterr().out
+    gate, output = result_of(folder)["gate"], capsys.readouterr().out
     assert gate["own"] == 0
-    assert "held-out problems (" in said
-    assert "problems from which nothing is learned" in said
+    assert "held-out problems (" in output
+    assert "problems from which nothing is learned" in output
     groups = (folder / "runs/mails-m/cache/generator_1_rollouts.jsonl").read_text().splitlines()
     learned_from = {json.loads(line)["problem_id"] for line in groups}
     asked = {f"case-{body['messages'][-1]['content'].rpartition('case ')[2].split()[0]}" for body in bodies}
@@ -161,7 +161,7 @@ class HelpedByCases(PlantedServer):
 
 def cases_of(folder):
     library = json.loads((folder / "runs/mails-m/experiences/generator_1_experiences.json").read_text())
-    return {one["source_problem"]: one["content"] for one in library if one.get("kind") == "case"}
+    return {entry["source_problem"]: entry["content"] for entry in library if entry.get("kind") == "case"}
 
 
 def test_before_the_test_all_problems_become_cases_and_each_is_asked_without_its_own(folder):
@@ -214,10 +214,10 @@ def test_of_many_problems_some_are_learned_from_and_others_tested(folder, capsys
     server = PlantedServer("label", 0.6)
     write(folder / "mails.jsonl", server.rows(range(2000)))
     assert start(folder, server, "--dry-run") == []
-    said = capsys.readouterr().out
-    assert re.search(r"400 of 1[23]\d\d problems are learned from \(--draw sets it\)", said)
-    assert "Learning: 400 problems, 4 answers each in 2 passes" in said
-    assert "Test: 400 problems from which nothing is learned" in said
+    output = capsys.readouterr().out
+    assert re.search(r"400 of 1[23]\d\d problems are learned from \(--draw sets it\)", output)
+    assert "Learning: 400 problems, 4 answers each in 2 passes" in output
+    assert "Test: 400 problems from which nothing is learned" in output
     write(folder / "mails.jsonl", server.rows(range(120)))
     start(folder, server, "--draw", 20, "--epochs", 1, "--samples", 2)
     groups = (folder / "runs/mails-m/cache/generator_1_rollouts.jsonl").read_text().splitlines()
@@ -229,11 +229,11 @@ def test_the_same_command_again_asks_nothing_and_says_the_same(folder, capsys):
     server = PlantedServer("label", 0.35)
     write(folder / "mails.jsonl", server.rows(range(12)))
     start(folder, server, "--epochs", 3)
-    first, said = result_of(folder), capsys.readouterr().out
-    assert re.search(r"experiences were in the prompts of \d+ of 36 groups \(--window 4\)", said)  # 36 groups / 8
+    first, output = result_of(folder), capsys.readouterr().out
+    assert re.search(r"experiences were in the prompts of \d+ of 36 groups \(--window 4\)", output)  # 36 groups / 8
     assert start(folder, server, "--epochs", 3) == []
     assert result_of(folder) == first
-    assert first["sentence"] in said
+    assert first["sentence"] in output
     assert first["sentence"] in capsys.readouterr().out
 
 
@@ -241,13 +241,13 @@ def test_what_it_will_ask_is_shown_before_anything_is_asked(folder, capsys):
     server = PlantedServer("label", 0.35)
     write(folder / "mails.jsonl", server.rows(range(40)))
     assert start(folder, server, "--dry-run", "--price-in", 0.15, "--price-out", 0.6) == []
-    said = capsys.readouterr().out
-    assert "40 rows are read as answers, compared as one of 3 labels (access, billing, shipping)" in said
-    assert "40 problems, 4 answers each in 3 passes: at most 480 answers" in said
-    assert "at most 640 answers" in said
-    assert "USD" in said
-    assert "The budget is" not in said
-    assert "one of: access; billing; shipping" in said
+    output = capsys.readouterr().out
+    assert "40 rows are read as answers, compared as one of 3 labels (access, billing, shipping)" in output
+    assert "40 problems, 4 answers each in 3 passes: at most 480 answers" in output
+    assert "at most 640 answers" in output
+    assert "USD" in output
+    assert "The budget is" not in output
+    assert "one of: access; billing; shipping" in output
     assert not (folder / "runs").exists()
 
 
@@ -265,9 +265,9 @@ def test_a_dry_run_needs_no_key_and_says_what_a_run_needs(folder, capsys, flags,
     write(folder / "mails.jsonl", PlantedServer("label", 0.35).rows(range(40)))
     words = ["--dataset", folder / "mails.jsonl", "--dry-run", "--price-in", 1, "--price-out", 2, *flags]
     assert improve.main([str(word) for word in words]) == 0
-    said = capsys.readouterr().out
-    assert f"\nBefore anything can be asked: {missing}" in said
-    assert re.search(r"per answer assumed\); \d\.\d\d USD\.", said)
+    output = capsys.readouterr().out
+    assert f"\nBefore anything can be asked: {missing}" in output
+    assert re.search(r"per answer assumed\); \d\.\d\d USD\.", output)
     with pytest.raises((ConfigurationError, MissingInputError)):
         improve.main([str(word) for word in words if word != "--dry-run"])
     with pytest.raises(ConfigurationError, match="must start with http"):
@@ -294,9 +294,9 @@ def test_a_budget_leaves_enough_for_the_test(folder, capsys):
     write(folder / "mails.jsonl", server.rows(range(24)))
     flags = ("--max-tokens", 20, "--budget-tokens", 40_000, "--epochs", 6)
     start(folder, server, *flags)
-    said = capsys.readouterr().out
-    assert "Learning has used its part of the budget" in said
-    assert re.search(r"The budget is \d+ % of this: learning will stop early", said)
+    output = capsys.readouterr().out
+    assert "Learning has used its part of the budget" in output
+    assert re.search(r"The budget is \d+ % of this: learning will stop early", output)
     assert result_of(folder)["gate"]["problems"] >= 10
     assert not list((folder / "runs/mails-m").glob("budget*"))
 
@@ -332,16 +332,16 @@ def test_a_budget_that_ends_in_the_test_leaves_what_was_learned_and_claims_nothi
     capsys.readouterr()
     with pytest.raises(BudgetExceededError):
         start(folder, server, *flags, "--budget-tokens", 1500)
-    said, result, home = capsys.readouterr().out, result_of(folder), folder / "runs/mails-m/improved"
+    output, result, home = capsys.readouterr().out, result_of(folder), folder / "runs/mails-m/improved"
     assert (result["verdict"], result["gate"]) == ("not_finished", None)
-    assert re.search(r"\nIt is not known yet whether the \d+ experiences help, as the test is not finished", said)
+    assert re.search(r"\nIt is not known yet whether the \d+ experiences help, as the test is not finished", output)
     assert "Run the same command again to finish it" in result["sentence"]
     assert learned["tokens"] < result["tokens"] <= learned["tokens"] + 1500
     readme = (home / "README.md").read_text()
     assert result["sentence"] in readme
     assert "Tested at temperature" not in readme
     improved = grpo_training.Improved.load(home)
-    lesson = next(one for one in improved.experiences if one.kind == "lesson")
+    lesson = next(experience for experience in improved.experiences if experience.kind == "lesson")
     assert any(lesson.content in message["content"] for message in improved.messages("In case 1?"))
     with pytest.raises(BudgetExceededError):
         start(folder, server, *flags, "--budget-tokens", 1500, "--fail-without-gain")
@@ -377,9 +377,9 @@ def test_a_library_that_was_adopted_stays_there_until_another_one_is_tested(fold
         monkeypatch.setattr(f"grpo_training.improve.run.{name}", lambda *_: None)
     interrupted(folder, server, monkeypatch, *flags)
     assert result_of(folder) == before
-    said = capsys.readouterr().out
-    assert "as the test is not finished" in said
-    assert f"has the result of the test before: {before['sentence']}" in said
+    output = capsys.readouterr().out
+    assert "as the test is not finished" in output
+    assert f"has the result of the test before: {before['sentence']}" in output
     interrupted(folder, server, monkeypatch, *flags, "--fresh")
     assert result_of(folder)["verdict"] == "not_finished"
 
@@ -409,11 +409,11 @@ def test_a_test_that_stopped_early_goes_on_with_ask_all(folder, capsys):
     early = result_of(folder)["gate"]
     assert early["problems"] < 24
     assert start(folder, server, *flags, "--ask-all")
-    whole = result_of(folder)["gate"]
-    assert (whole["problems"], whole["alpha"]) == (24, early["alpha"])
-    assert whole["high"] - whole["low"] < early["high"] - early["low"]
+    complete = result_of(folder)["gate"]
+    assert (complete["problems"], complete["alpha"]) == (24, early["alpha"])
+    assert complete["high"] - complete["low"] < early["high"] - early["low"]
     assert start(folder, server, *flags) == []
-    assert result_of(folder)["gate"] == whole
+    assert result_of(folder)["gate"] == complete
 
 
 @pytest.mark.parametrize("cases", [0, 4])
@@ -430,18 +430,18 @@ def test_a_client_gets_the_prompt_that_the_gate_has_sent_byte_for_byte(folder, c
         client = openai.OpenAI(base_url=url, api_key="EMPTY")
         for row in rows[24:]:
             client.chat.completions.create(model="m", messages=improved.messages(row["question"]))
-    was_sent = [json.dumps(seen.body["messages"]) in sent for seen in app["seen"]]
+    was_sent = [json.dumps(request.body["messages"]) in sent for request in app["seen"]]
     assert sum(was_sent) == result_of(folder)["gate"]["problems"]
     assert improved.result.is_static is (cases == 0)
     has_cases = [
-        "Solved problems that are like this one:" in seen.body["messages"][1]["content"] for seen in app["seen"]
+        "Solved problems that are like this one:" in request.body["messages"][1]["content"] for request in app["seen"]
     ]
     assert has_cases == [cases > 0] * 16
     if cases:
         return
     static = (folder / "runs/mails-m/improved/messages.json").read_text()
     filled = [json.loads(static.replace("{question}", row["question"])) for row in rows[24:]]
-    assert [seen.body["messages"] for seen in app["seen"]] == filled
+    assert [request.body["messages"] for request in app["seen"]] == filled
 
 
 def test_curl_sends_the_messages_that_were_written(folder):

@@ -61,8 +61,8 @@ def improved(row, task="", prompts="full"):
     return Improved(Result(task=task, prompts=prompts, example=example, **shared), [LESSON])
 
 
-def asked(one, question):
-    return one.messages(question)[-1]["content"]
+def asked(prompt, question):
+    return prompt.messages(question)[-1]["content"]
 
 
 @pytest.fixture
@@ -73,24 +73,24 @@ def place(tmp_path, monkeypatch):
 
 
 def test_a_prompt_for_programs_names_no_function_of_the_dataset():
-    one = improved({"text": "Write add(a, b).", "test_list": ["assert add(1, 2) == 3"]}, "code")
-    assert "`add`" not in one.text()
-    assert "assert add" not in one.text()
-    assert "{question}" in one.text()
-    assert "Write median(xs)." in asked(one, "Write median(xs).")
-    assert "a function named `median`" in asked(one, {"prompt": "Write it.", "entry_point": "median"})
-    assert "a function named `rev`" in asked(one, {"prompt": "Write it.", "tests": ["assert rev('a') == 'a'"]})
+    prompt = improved({"text": "Write add(a, b).", "test_list": ["assert add(1, 2) == 3"]}, "code")
+    assert "`add`" not in prompt.text()
+    assert "assert add" not in prompt.text()
+    assert "{question}" in prompt.text()
+    assert "Write median(xs)." in asked(prompt, "Write median(xs).")
+    assert "a function named `median`" in asked(prompt, {"prompt": "Write it.", "entry_point": "median"})
+    assert "a function named `rev`" in asked(prompt, {"prompt": "Write it.", "tests": ["assert rev('a') == 'a'"]})
     program = "def median(xs):\n    return 1  # so far"
-    assert one.answer(f"<think>Hm.</think>\n```python\n{program}\n```") == program
-    assert one.answer("I cannot.") is None
+    assert prompt.answer(f"<think>Hm.</think>\n```python\n{program}\n```") == program
+    assert prompt.answer("I cannot.") is None
 
 
 def test_a_question_is_put_into_the_template_of_a_users_task(place):
-    one = improved({"mail": "Lost!", "label": "A"}, place + "ONE")
-    assert "Which of A and B is it? {question}" in one.text()
-    assert "Which of A and B is it? Where is it?" in asked(one, "Where is it?")
-    assert "Which of A and B is it? Hello" in asked(one, {"mail": "Hello"})
-    assert one.answer("So.\n<answer>B</answer>") == "B"
+    prompt = improved({"mail": "Lost!", "label": "A"}, place + "ONE")
+    assert "Which of A and B is it? {question}" in prompt.text()
+    assert "Which of A and B is it? Where is it?" in asked(prompt, "Where is it?")
+    assert "Which of A and B is it? Hello" in asked(prompt, {"mail": "Hello"})
+    assert prompt.answer("So.\n<answer>B</answer>") == "B"
 
 
 def test_the_folder_has_the_users_task(place, tmp_path, monkeypatch):
@@ -103,31 +103,31 @@ def test_the_folder_has_the_users_task(place, tmp_path, monkeypatch):
     )
     (tmp_path / "mine.py").unlink()
     run = [sys.executable, "-c", code]
-    said = subprocess.run(run, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
-    assert "Which of A and B is it? Where is it?" in said.stdout, said.stderr
+    done = subprocess.run(run, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
+    assert "Which of A and B is it? Where is it?" in done.stdout, done.stderr
 
 
 def test_a_task_whose_prompt_shows_several_texts_says_which(place):
-    one = improved({"head": "h", "body": "b", "label": "A"}, place + "TWO")
-    assert "{head} / {body}" in one.text()
-    assert "x / y" in asked(one, {"head": "x", "body": "y"})
+    prompt = improved({"head": "h", "body": "b", "label": "A"}, place + "TWO")
+    assert "{head} / {body}" in prompt.text()
+    assert "x / y" in asked(prompt, {"head": "x", "body": "y"})
     with pytest.raises(InputError, match="has the fields body, head") as refused:
-        one.messages("x")
+        prompt.messages("x")
     assert refused.value.fix == "Give a row: messages({'body': ..., 'head': ...})."
 
 
 def test_the_answer_of_a_scaffold_is_what_its_graph_computes():
     knowns = '"chosen_strategy": "add", "target_variable": "total", "knowns": {"first": 14, "second": 84}'
-    one = improved({"problem": "14 and 84?", "answer": "98"}, "math", "compact")
-    assert one.answer(f'{{{knowns}, "causal_graph": {GRAPH}, "final_answer": ""}}') == "98"
-    assert one.answer(f'{{{knowns}, "causal_graph": [], "final_answer": "97"}}') == "97"
-    assert one.answer("no scaffold") is None
+    prompt = improved({"problem": "14 and 84?", "answer": "98"}, "math", "compact")
+    assert prompt.answer(f'{{{knowns}, "causal_graph": {GRAPH}, "final_answer": ""}}') == "98"
+    assert prompt.answer(f'{{{knowns}, "causal_graph": [], "final_answer": "97"}}') == "97"
+    assert prompt.answer("no scaffold") is None
 
 
 def test_the_answer_of_a_reply_needs_no_truth_and_no_class_of_the_task(place, tmp_path):
     (tmp_path / "length.py").write_text(OWN)
-    own = improved({"text": "How long is ab?"}, f"{tmp_path / 'length.py'}:TASK")
-    assert own.answer("abc") == "3"
+    prompt = improved({"text": "How long is ab?"}, f"{tmp_path / 'length.py'}:TASK")
+    assert prompt.answer("abc") == "3"
     game = improved({"id": "p", "task": "Make a game."}, "phaser")
     assert (
         game.answer("[PLAN]\nOne scene.\n[/PLAN]\n```javascript\nnew Phaser.Game({});\n```") == "new Phaser.Game({});"
@@ -142,6 +142,6 @@ def test_a_label_is_returned_as_the_dataset_writes_it(reply):
     example = task_named("answers").described_problem(row, how, "row 2")
     example = example.model_copy(update={"id": "question", "text": ""})
     shared = {"sentence": "s", "verdict": "adopted", "model": "m", "role": "generator_1", "dataset": "d"}
-    one = Improved(Result(task="answers", prompts="full", example=example, **shared), [])
-    assert one.answer(reply) == "shipping"
-    assert one.answer("Answer: neither") == "neither"
+    prompt = Improved(Result(task="answers", prompts="full", example=example, **shared), [])
+    assert prompt.answer(reply) == "shipping"
+    assert prompt.answer("Answer: neither") == "neither"

@@ -32,8 +32,8 @@ def test_dspy_sends_the_experiences_and_not_the_placeholder(improved):
     app = chat_app(lambda body, sample: "[[ ## answer ## ]]\nbilling\n\n[[ ## completed ## ]]")
     with serve_in_thread(app) as url, dspy.context(lm=dspy.LM("openai/m", api_base=url, api_key="EMPTY", cache=False)):
         assert dspy.Predict(improved.dspy_signature())(question=QUESTION).answer == "billing"
-    [seen] = app["seen"]
-    instructions, question = (message["content"] for message in seen.body["messages"])
+    [request] = app["seen"]
+    instructions, question = (message["content"] for message in request.body["messages"])
     assert ADVICE in instructions
     assert QUESTION in question
     # DSPy describes its own fields with {question} once; the instructions hold no further one.
@@ -53,8 +53,8 @@ def test_inspect_sends_what_was_tested_byte_for_byte(improved, tmp_path):
             dataset=[Sample(input=QUESTION, target="billing")], solver=improved.solver(), scorer=match()
         )
         [log] = inspect_ai.eval(task, model=model, log_dir=str(tmp_path), display="none")
-    [seen] = app["seen"]
-    sent = [(message["role"], message["content"]) for message in seen.body["messages"]]
+    [request] = app["seen"]
+    sent = [(message["role"], message["content"]) for message in request.body["messages"]]
     problem = Problem(id="question", text=QUESTION, answer="billing", task="answers")
     tested = generator_messages(task_named("answers"), problem, improved.experiences, "full")
     assert sent == [(str(message.role), message.content) for message in tested]

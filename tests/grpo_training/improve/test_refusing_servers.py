@@ -35,14 +35,14 @@ def folder(tmp_path, monkeypatch):
 
 def asked_of(app, *runs, path, model="m"):
     """Run commands against a server; the bodies of the requests of each."""
-    found = []
+    bodies = []
     with serve_in_thread(app) as url:
         for command, *flags in runs:
             before = len(app["seen"])
             words = ["--base-url", url, "--model", model, "--api-config", path / "none.json", *flags]
             assert command([str(word) for word in words]) == 0
-            found.append([seen.body for seen in app["seen"][before:]])
-    return found
+            bodies.append([request.body for request in app["seen"][before:]])
+    return bodies
 
 
 def planted(kind="label", numbers=range(24), path=None):
@@ -79,8 +79,8 @@ def test_a_model_that_takes_no_sampling_parameters_gets_from_start_to_verdict_in
     [bodies] = asked_of(app, (improve.main, *flags, "--epochs", "3"), path=folder)
     result = json.loads((folder / "runs/r/improved/result.json").read_text())
     assert result["verdict"] == "adopted"
-    said = capsys.readouterr().out
-    assert said.count("does not take temperature: it is left out") == 1
+    output = capsys.readouterr().out
+    assert output.count("does not take temperature: it is left out") == 1
     refused = [number for number, body in enumerate(bodies) if is_sampling(body)]
     assert len(refused) < 60  # those in flight when the first of them were refused
     assert not [body for body in bodies[len(bodies) // 3 :] if {"temperature", "top_p", "max_tokens"} & body.keys()]
@@ -90,9 +90,9 @@ def refusing(numbers):
     """Each of these cases is refused, each in other words."""
 
     def refuse(body):
-        found = re.findall(r"case (\d+)", body["messages"][-1]["content"])
-        if found and int(found[-1]) in numbers:
-            return WORDINGS[int(found[-1]) % len(WORDINGS)]
+        cases = re.findall(r"case (\d+)", body["messages"][-1]["content"])
+        if cases and int(cases[-1]) in numbers:
+            return WORDINGS[int(cases[-1]) % len(WORDINGS)]
         return None
 
     return refuse
@@ -104,17 +104,17 @@ def test_problems_that_a_policy_hides_stay_open_and_the_second_start_asks_only_t
     flags = ("--dataset", folder / "mails.jsonl", "--run", "r", "--attempts", "2", "--retry-minutes", "0.05")
     command = (improve.main, *flags, "--epochs", "1", "--cases", "0")
     first, second = asked_of(app, command, command, path=folder)
-    said = capsys.readouterr().out
-    assert re.search(r"open problems +5; the same command asks for these again", said)
-    assert "Invalid prompt: your prompt was flagged" in said
-    assert "The terms of use forbid this request" in said
-    assert "我们不回答这个问题" in said
+    output = capsys.readouterr().out
+    assert re.search(r"open problems +5; the same command asks for these again", output)
+    assert "Invalid prompt: your prompt was flagged" in output
+    assert "The terms of use forbid this request" in output
+    assert "我们不回答这个问题" in output
     groups = [
         json.loads(line) for line in (folder / "runs/r/cache/generator_1_rollouts.jsonl").read_text().splitlines()
     ]
     assert len(groups) == 24 - len(hidden)
     assert len(second) < len(first) / 4
-    asked = {int(one) for body in second for one in re.findall(r"case (\d+)", body["messages"][-1]["content"])[-1:]}
+    asked = {int(case) for body in second for case in re.findall(r"case (\d+)", body["messages"][-1]["content"])[-1:]}
     assert asked <= hidden
 
 
@@ -138,9 +138,9 @@ def test_the_critic_an_evaluation_and_a_gate_go_on_too(folder, capsys):
         assert run(evaluate_command.main, *evaluation) < first / 3
         capsys.readouterr()
         first = run(gate_command.main, *data, "--run", "r", "--samples", "4", "--ask-all")
-        said = capsys.readouterr().out
-        assert "2 problems are open and left out" in said
-        assert "on 22 of 24 problems" in said
+        output = capsys.readouterr().out
+        assert "2 problems are open and left out" in output
+        assert "on 22 of 24 problems" in output
         assert run(gate_command.main, *data, "--run", "r", "--samples", "4", "--ask-all") < first / 3
 
 

@@ -43,7 +43,7 @@ class Run:
     @property
     def asked(self):
         """The replies that the server was asked for."""
-        return sum(seen.body.get("n", 1) for seen in self.app["seen"])
+        return sum(request.body.get("n", 1) for request in self.app["seen"])
 
     @property
     def stored(self):
@@ -66,7 +66,7 @@ class Run:
         cache = self.folder / "runs/r/cache"
         manifests = [json.loads((cache / f"{name}_run.json").read_text()) for name in LEARNERS]
         files = [*(f"{name}_rollouts.jsonl" for name in LEARNERS[:3]), "critic_results.jsonl"]
-        return [one["finished"] for one in manifests], [len((cache / name).read_text().splitlines()) for name in files]
+        return [run["finished"] for run in manifests], [len((cache / name).read_text().splitlines()) for name in files]
 
 
 @pytest.fixture

@@ -43,6 +43,6 @@ def test_the_level_of_an_interval_is_never_rounded_to_all(test, generators, leve
 )
 def test_the_printed_shares_have_the_printed_difference(with_it, without, mean, printed):
     update = {"verdict": "adopted", "mean": mean, "right_with": with_it, "right_without": without}
-    said = sentence(HARMS.model_copy(update=update), 5, "")
-    assert said.startswith(f"Accuracy {printed}, ")
-    assert said.endswith(", with 5 experiences.")
+    text = sentence(HARMS.model_copy(update=update), 5, "")
+    assert text.startswith(f"Accuracy {printed}, ")
+    assert text.endswith(", with 5 experiences.")

@@ -44,7 +44,7 @@ def start(folder, command, *flags, reply=planted):
         places = ("--api-config", folder / "api.json", "--cache-dir", folder / "cache")
         words = [*places, "--experiences-dir", folder / "experiences", *flags]
         assert command.main([str(word) for word in words]) == 0
-    return [seen.body for seen in app["seen"]]
+    return [request.body for request in app["seen"]]
 
 
 def groups(folder):
@@ -55,14 +55,14 @@ def test_mails_with_labels_are_answered_learned_from_fused_and_gated(tmp_path, c
     """Names of fields are found out, labels stand in the prompt, and nothing but the answer is paid."""
     path = mails(tmp_path)
     bodies = start(tmp_path, generator1, "--dataset", path, "--rollouts", 4)
-    said = capsys.readouterr().out
-    assert "40 rows are read as answers, compared as one of 3 labels (billing, other, shipping)" in said
+    output = capsys.readouterr().out
+    assert "40 rows are read as answers, compared as one of 3 labels (billing, other, shipping)" in output
     assert "one of: billing; other; shipping" in bodies[0]["messages"][0]["content"]
-    made = groups(tmp_path)
-    assert {group["task"] for group in made} == {"answers"}
-    rollouts = [one for group in made for one in group["rollouts"]]
-    assert {one["r_total"] for one in rollouts} == {0.0, 1.0}
-    assert all(one["is_correct"] == (one["r_total"] == 1.0) for one in rollouts)
+    rollout_groups = groups(tmp_path)
+    assert {group["task"] for group in rollout_groups} == {"answers"}
+    rollouts = [rollout for group in rollout_groups for rollout in group["rollouts"]]
+    assert {rollout["r_total"] for rollout in rollouts} == {0.0, 1.0}
+    assert all(rollout["is_correct"] == (rollout["r_total"] == 1.0) for rollout in rollouts)
     assert LESSON in (tmp_path / "experiences/generator_1_experiences.json").read_text()
     start(tmp_path, critic, "--generators", "1", "--learn", "none", "--temperature", "0.5")
     fusions = [json.loads(line) for line in (tmp_path / "cache/critic_results.jsonl").read_text().splitlines()]
@@ -89,8 +89,8 @@ def test_lessons_and_cases_of_choices_tell_options_by_their_texts_as_letters_mea
     analyst = [body["messages"][-1]["content"] for body in bodies if body["model"] == "analyst"]
     assert any("Right answer: (B) pear 1\n" in text for text in analyst)
     library = json.loads((tmp_path / "experiences/generator_1_experiences.json").read_text())
-    assert {one["category"] for one in library} == {"answers"}
-    cases = [one["content"] for one in library if one.get("kind") == "case"]
+    assert {experience["category"] for experience in library} == {"answers"}
+    cases = [experience["content"] for experience in library if experience.get("kind") == "case"]
     assert len(cases) == 8
     assert any(text.endswith('(B) pear 1", the answer is (B) pear 1.') for text in cases)
 
@@ -98,8 +98,8 @@ def test_lessons_and_cases_of_choices_tell_options_by_their_texts_as_letters_mea
 def test_how_answers_are_compared_can_be_set(tmp_path, capsys):
     start(tmp_path, generator1, "--dataset", mails(tmp_path, 6), "--compare", "contains", "--tau", 9)
     assert "compared as texts that the answer has to contain" in capsys.readouterr().out
-    wrong = [one for group in groups(tmp_path) for one in group["rollouts"] if not one["is_correct"]]
-    assert not [one for one in wrong if "shipping" in one["answer"]]
+    wrong = [rollout for group in groups(tmp_path) for rollout in group["rollouts"] if not rollout["is_correct"]]
+    assert not [rollout for rollout in wrong if "shipping" in rollout["answer"]]
     with pytest.raises(InputError, match="Unknown comparison 'same'"):
         start(tmp_path, generator1, "--dataset", mails(tmp_path, 6), "--compare", "same", "--fresh")
     with pytest.raises(InputError, match="is no number"):
@@ -121,7 +121,7 @@ def test_rows_say_how_they_are_compared(tmp_path):
 
     def reply(body, index):
         text = body["messages"][-1]["content"]
-        return next(said for word, said in replies.items() if f"{word} " in text or f"{word}?" in text)
+        return next(answer for word, answer in replies.items() if f"{word} " in text or f"{word}?" in text)
 
     start(tmp_path, generator1, "--dataset", tmp_path / "rows.jsonl", "--rollouts", 1, "--learn", "none", reply=reply)
     colours, who, when = sorted(groups(tmp_path), key=lambda group: group["problem_id"])  # they end in any order

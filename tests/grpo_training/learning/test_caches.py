@@ -34,16 +34,16 @@ def test_groups_without_a_step_count_on(tmp_path):
     store.append(group("a"))
     assert [(step.number, step.problem.id) for step in GeneratorCaches(tmp_path, "1").steps()] == [(0, "a")]
     store.append(group("b"))
-    found = [(step.number, step.problem.id) for step in GeneratorCaches(tmp_path, "1").steps()]
-    assert found == [(0, "a"), (1, "b")]
+    steps = [(step.number, step.problem.id) for step in GeneratorCaches(tmp_path, "1").steps()]
+    assert steps == [(0, "a"), (1, "b")]
 
 
 def test_steps_are_in_problem_order_and_not_in_that_of_the_file(tmp_path):
     store = RolloutStore(tmp_path / "generator_1_rollouts.jsonl")
     for number in (2, 0, 3, 1):
         store.append(group(f"p{number}").model_copy(update={"step": number}))
-    found = [(step.number, step.problem.id) for step in GeneratorCaches(tmp_path, "1").steps()]
-    assert found == [(number, f"p{number}") for number in range(4)]
+    steps = [(step.number, step.problem.id) for step in GeneratorCaches(tmp_path, "1").steps()]
+    assert steps == [(number, f"p{number}") for number in range(4)]
 
 
 def test_a_group_that_cannot_be_read_is_left_out_and_named(tmp_path):

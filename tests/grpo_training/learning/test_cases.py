@@ -79,14 +79,14 @@ LABEL, NUMBER = (
     ],
 )
 def test_learning_may_end_where_cases_help_and_one_more_lesson_is_not_expected_to(problem, epoch, worth, options, ends):
-    together = {kind: Trial(50, 200 * one, 10.0, 200.0) for kind, one in (WORTH | worth).items() if one is not None}
+    together = {kind: Trial(50, 200 * gain, 10.0, 200.0) for kind, gain in (WORTH | worth).items() if gain is not None}
     state = replace(EMPTY, trials=Trials(variance=0.2, together=together))
     step = Step(0, problem, epoch=epoch)
     assert ExperienceExtractor(None, None, None, **options).has_learned_enough(step, state) is ends
 
 
 def cases_of(world):
-    return {one["source_problem"]: one for one in world.library().values() if one.get("kind") == "case"}
+    return {entry["source_problem"]: entry for entry in world.library().values() if entry.get("kind") == "case"}
 
 
 def cases_in(body):
@@ -110,19 +110,19 @@ def test_only_problems_with_a_wrong_answer_become_cases_and_each_once(tmp_path):
         group["problem_id"] for group in world.groups() if not all(r["is_correct"] for r in group["rollouts"])
     }
     cases, state = cases_of(world), world.state()
-    made = [one.source_problem for one in (*state.live, *state.retired) if one.kind == "case"]
-    assert sorted(made) == sorted(with_wrong)
+    sources = [experience.source_problem for experience in (*state.live, *state.retired) if experience.kind == "case"]
+    assert sorted(sources) == sorted(with_wrong)
     assert cases.keys() <= with_wrong == {"p1", "p2", "p4", "p5"}
     assert world.analyst_bodies == []  # --k 0
     assert max(len(cases_in(body)) for body in bodies) > 1
     assert not any(own_problem(body) in cases_in(body) for body in bodies)
-    assert {one["category"] for one in cases.values()} == {"math"}
+    assert {case["category"] for case in cases.values()} == {"math"}
 
 
 def test_the_cases_of_a_problem_stand_in_one_of_its_prompts_and_are_measured_together(tmp_path):
     world = World(tmp_path, problems=12, contents=())
     world.learn("--cases", 3, "--window", 1)
-    cases = {one["id"] for one in cases_of(world).values()}
+    cases = {case["id"] for case in cases_of(world).values()}
     sizes = set()
     for group in world.groups():
         halves = {r["prompt_half"]: cases.intersection(r["experience_ids"]) for r in group["rollouts"]}
@@ -130,7 +130,7 @@ def test_the_cases_of_a_problem_stand_in_one_of_its_prompts_and_are_measured_tog
         sizes.add(len(halves["A"] | halves["B"]))
     assert max(sizes) == 3
     assert world.state().trials.of_kind("case").weight > 9
-    assert not any("trial" in one for one in cases_of(world).values())
+    assert not any("trial" in case for case in cases_of(world).values())
     lines = (world.cache / "generator_1_rollouts.jsonl").read_text()
     assert "crates of four?" in lines
 
@@ -152,7 +152,7 @@ def test_the_critic_has_no_cases(tmp_path):
     world.learn("--cases", 4, command=critic, analyst=adds)
     entries = json.loads((world.experiences / "critic_experiences.json").read_text())
     assert entries
-    assert not any("kind" in one for one in entries)
+    assert not any("kind" in entry for entry in entries)
 
 
 def test_a_forbidden_case_does_not_come_back(tmp_path):
@@ -176,8 +176,8 @@ def asked(world, command, *flags):
         entry = {"api_key": "EMPTY", "base_url": url, "model": "m"}
         (world.folder / "api.json").write_text(json.dumps({"generator_1": entry}))
         words = ("--api-config", world.folder / "api.json", "--dataset", world.folder / "new.jsonl", *flags)
-        assert command.main([str(one) for one in words]) == 0
-    return [seen.body for seen in app["seen"]]
+        assert command.main([str(word) for word in words]) == 0
+    return [request.body for request in app["seen"]]
 
 
 def test_the_gate_and_an_evaluation_ask_with_the_same_cases(tmp_path):

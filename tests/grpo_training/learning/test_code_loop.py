@@ -105,7 +105,7 @@ def test_generators_and_critic_on_programs(own, tmp_path):
             assert group["task"] == "code"
             assert group["stats"]["triggered"]
     library = json.loads((world.experiences / "generator_1_experiences.json").read_text())
-    assert [one.get("kind", "lesson") for one in library] == ["lesson", "case"] * 2
+    assert [experience.get("kind", "lesson") for experience in library] == ["lesson", "case"] * 2
     for case, row in zip(library[1::2], ROWS, strict=True):
         assert case["content"] == f"{row['prompt']}\n{row['canonical_solution']}"
     # Problems overlap, and so may their lines in the file.
@@ -126,8 +126,8 @@ def test_the_analyst_sees_programs_and_what_failed(own, tmp_path):
     system, user = (message["content"] for message in body["messages"])
     assert "one rule for other problems of this kind" in system
     assert "says what to check or do in such a program" in user
-    for seen in ("def times(x):\n    return 3 * x", "(1 of 3 tests pass; first failure: wrong_answer in", "no_code"):
-        assert seen in user
+    for text in ("def times(x):\n    return 3 * x", "(1 of 3 tests pass; first failure: wrong_answer in", "no_code"):
+        assert text in user
     assert "scaffold" not in system + user
 
 
@@ -175,6 +175,6 @@ def test_occasional_sandbox_failures_change_no_result(own, tmp_path, monkeypatch
             except IncompleteRunError as error:
                 stopped.append(error.what)
         assert 0 < len(stopped) < 20
-        assert all("an answer could not be verified: injected" in what for what in stopped)
+        assert all("an answer could not be verified: injected" in message for message in stopped)
         assert normalised(world) == expected
         assert len(world.traffic.requests) == asked

@@ -33,7 +33,7 @@ def world(tmp_path):
 
 
 def system_prompts(app):
-    return [seen.body["messages"][0]["content"] for seen in app["seen"]]
+    return [request.body["messages"][0]["content"] for request in app["seen"]]
 
 
 def test_rollouts_are_collected_and_nothing_is_learned(world, capsys):
@@ -41,7 +41,7 @@ def test_rollouts_are_collected_and_nothing_is_learned(world, capsys):
     lines = [json.loads(line) for line in (world.folder / "cache/generator_1_rollouts.jsonl").read_text().splitlines()]
     assert sorted(line["problem_id"] for line in lines) == ["p0", "p1", "p2", "p3"]
     assert all(line["stats"]["triggered"] and len(line["rollouts"]) == 4 for line in lines)
-    assert not any(for_analyst(seen.body) for seen in world.app["seen"])
+    assert not any(for_analyst(request.body) for request in world.app["seen"])
     assert not list(world.folder.glob("experiences/*_experiences*"))
     shown = capsys.readouterr().out
     assert "Only rollouts are collected, and the library is empty (--learn none)" in shown
@@ -65,7 +65,7 @@ def test_a_library_that_is_there_is_used_and_not_changed(world, capsys):
     assert world(generator1, *world.dataset, "--learn", "none") == 0
     assert library.read_bytes() == before
     assert [path.name for path in library.parent.glob("*_experiences*")] == [library.name]
-    assert all(text in json.dumps(seen.body) for seen in world.app["seen"])
+    assert all(text in json.dumps(request.body) for request in world.app["seen"])
     assert "the 1 experience of the library is used as it is" in capsys.readouterr().out
 
 

@@ -43,10 +43,10 @@ def local(tmp_path, monkeypatch):
 PROBLEMS = ("--dataset", "quickstart", "--max-problems", 12)
 
 
-def table_of(said):
+def table_of(output):
     """The lines of the final table that tell of the whole run, and those after it."""
-    lines = [line.strip() for line in said.splitlines()]
-    lines = lines[max(place for place, line in enumerate(lines) if line.startswith("right answers")) :]
+    lines = [line.strip() for line in output.splitlines()]
+    lines = lines[max(index for index, line in enumerate(lines) if line.startswith("right answers")) :]
     return [line for line in lines if not line.startswith(("groups", "cost"))]
 
 
@@ -99,7 +99,7 @@ def test_a_finished_improve_prints_its_stored_result_without_a_server(local, cap
     assert local(improve, *flags) == (0, 0)
     again = capsys.readouterr().out
     assert "All was answered and tested before; nothing is asked." in again
-    ends = [re.search(r"\n\n(.*)\Z", said, re.DOTALL)[1] for said in (first, again)]
+    ends = [re.search(r"\n\n(.*)\Z", output, re.DOTALL)[1] for output in (first, again)]
     assert ends[0] == ends[1]
     assert "improvement could be shown" in ends[0] or "points" in ends[0]
     (tmp_path / "runs/r/improved/result.json").unlink()
@@ -111,26 +111,26 @@ def test_a_finished_improve_prints_its_stored_result_without_a_server(local, cap
 def test_learning_that_a_budget_has_stopped_is_not_called_finished(local, capsys, monkeypatch):
     flags, learn = (*PROBLEMS, "--epochs", 1, "--samples", 1), improve_run.learn
 
-    async def stopped(*given, **named):
-        await learn(*given, **named)
+    async def stopped(*arguments, **options):
+        await learn(*arguments, **options)
         raise BudgetExceededError("Budget exhausted", why="spent: 100 tokens")
 
     with monkeypatch.context() as patch:
         patch.setattr(improve_run, "learn", stopped)
         local(improve, *flags)
-        said = capsys.readouterr().out
-        assert "Learning has used its part of the budget (spent: 100 tokens)" in said
-        assert "Learning is not finished: the same command continues it." in said
+        output = capsys.readouterr().out
+        assert "Learning has used its part of the budget (spent: 100 tokens)" in output
+        assert "Learning is not finished: the same command continues it." in output
     assert local(improve, *flags) == (0, 0)  # it had come to its end
     assert "Learning is not finished" not in capsys.readouterr().out
 
 
 def test_the_name_of_a_served_model_is_known_without_its_server(local, monkeypatch):
-    seen = []
+    models = []
     monkeypatch.setattr(
-        "grpo_training.serve.local_server.served_name", lambda model: seen.append(model) or served_name(model)
+        "grpo_training.serve.local_server.served_name", lambda model: models.append(model) or served_name(model)
     )
     local(generator1, *PROBLEMS)
-    assert seen == []  # nothing has begun
+    assert models == []  # nothing has begun
     local(generator1, *PROBLEMS)
-    assert seen == [POCKET_MODEL]
+    assert models == [POCKET_MODEL]

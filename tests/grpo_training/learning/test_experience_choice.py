@@ -49,7 +49,7 @@ def test_the_chosen_experiences_are_kept_on_the_rollout_and_count_as_used(runs):
     assert all("crates" in subjects(body) and len(subjects(body)) == 2 for body in bodies)
     assert {len(ids) for ids in used(runs)} == {2}
     library = json.loads((runs.experiences / "generator_1_experiences.json").read_text())
-    counted = {one["id"]: one["uses"]["rollouts"] for one in library if one["uses"]["rollouts"]}
+    counted = {entry["id"]: entry["uses"]["rollouts"] for entry in library if entry["uses"]["rollouts"]}
     assert counted == {"G1-010": 4, "G1-001": 4}
     with pytest.raises(InputError, match="k: stored 2, given 3"):  # results of another choice are not mixed
         runs.generate({}, "--learn", "add", "--tau", "9", "--select", "text", "--k", "3")

@@ -34,21 +34,21 @@ def extract(world, directory, *more):
         0.01,
         *more,
     ]
-    assert experience_extractor.main([str(one) for one in arguments]) == 0
+    assert experience_extractor.main([str(argument) for argument in arguments]) == 0
     role = more[more.index("--role") + 1] if "--role" in more else "generator_1"
     return json.loads((directory / f"{role}_experiences.json").read_text()), len(world.traffic.requests) - before
 
 
 def without_uses(library):
-    return [(one["id"], one["content"], one["category"], one["source_problem"]) for one in library]
+    return [(entry["id"], entry["content"], entry["category"], entry["source_problem"]) for entry in library]
 
 
 @pytest.mark.parametrize(("role", "temperature"), [("generator_1", 0.3), ("critic", 0)])
 def test_the_stored_groups_give_the_library_of_the_run_without_a_request(world, tmp_path, role, temperature, capsys):
     """The same analyst is asked the same in the same order, so the journal has its replies."""
     library, requests = extract(world, tmp_path, "--role", role, "--temperature", temperature)
-    own = json.loads((world.experiences / f"{role}_experiences.json").read_text())
-    assert without_uses(library) == without_uses(own)
+    expected = json.loads((world.experiences / f"{role}_experiences.json").read_text())
+    assert without_uses(library) == without_uses(expected)
     assert library
     assert requests == 0
     prefix = "C" if role == "critic" else "G1"
@@ -89,9 +89,9 @@ def test_a_group_that_cannot_be_read_is_named_and_the_others_are_shown_to_the_an
         record[key] = 3
     lines[0] = json.dumps(first)
     (cache / name).write_text("\n".join(lines) + "\n")
-    rest, _ = extract(world, tmp_path / "rest", "--role", role, "--tau", 0, "--cache-dir", cache, "--window", 1)
+    library, _ = extract(world, tmp_path / "rest", "--role", role, "--tau", 0, "--cache-dir", cache, "--window", 1)
     assert everything
-    assert rest
+    assert library
     assert f"{name}:1: " in capsys.readouterr().out
 
 

@@ -60,8 +60,8 @@ class Sweep:
                 return proper
             name, act = self.left.pop(0)
             self.met.append(name)
-            made = act(request, proper.body)
-            return await made if asyncio.iscoroutine(made) else made
+            response = act(request, proper.body)
+            return await response if asyncio.iscoroutine(response) else response
 
         return inject
 
@@ -71,9 +71,9 @@ def status(code, headers=None, text='{"error": {"message": "try later"}}'):
     return lambda request, body: web.Response(status=code, headers=headers, text=text)
 
 
-def here(code, place=str):
+def here(code, address=str):
     """A redirect to the same address."""
-    return lambda request, body: web.Response(status=code, headers={"Location": place(request.url)})
+    return lambda request, body: web.Response(status=code, headers={"Location": address(request.url)})
 
 
 def raw(make):
@@ -127,24 +127,24 @@ def choices(change):
 
 
 def each(change):
-    return choices(lambda all_choices: [change(place, dict(one)) for place, one in enumerate(all_choices)])
+    return choices(lambda all_choices: [change(index, dict(choice)) for index, choice in enumerate(all_choices)])
 
 
 def indices(*values):
-    return each(lambda place, one: {**one, "index": values[place % len(values)]})
+    return each(lambda index, choice: {**choice, "index": values[index % len(values)]})
 
 
 def without(*names):
-    return each(lambda _, one: {name: value for name, value in one.items() if name not in names})
+    return each(lambda _, choice: {name: value for name, value in choice.items() if name not in names})
 
 
 def cut_off(**fields):
     """Choices with a part of their text."""
-    return each(lambda _, one: {**one, "message": {**one["message"], "content": "The final"}, **fields})
+    return each(lambda _, choice: {**choice, "message": {**choice["message"], "content": "The final"}, **fields})
 
 
 def message(change):
-    return each(lambda _, one: {**one, "message": change(one["message"])})
+    return each(lambda _, choice: {**choice, "message": change(choice["message"])})
 
 
 def slowly(seconds):
@@ -152,8 +152,8 @@ def slowly(seconds):
 
     async def act(request, body):
         data = head(sized(body)) + body
-        for place in range(0, 60, 20):
-            request.transport.write(data[place : place + 20])
+        for start in range(0, 60, 20):
+            request.transport.write(data[start : start + 20])
             await asyncio.sleep(seconds)
         if not request.transport.is_closing():
             request.transport.write(data[60:])
@@ -327,39 +327,45 @@ SECTIONS = {
         "index_float": indices(0.0, 1.0, 2.0),
         "index_null": indices(None),
         "index_twice": indices(0, 0, 1),
-        "index_text_reversed": choices(lambda made: [{**one, "index": str(one["index"])} for one in made][::-1]),
-        "index_float_reversed": choices(lambda made: [{**one, "index": float(one["index"])} for one in made][::-1]),
+        "index_text_reversed": choices(
+            lambda all_choices: [{**choice, "index": str(choice["index"])} for choice in all_choices][::-1]
+        ),
+        "index_float_reversed": choices(
+            lambda all_choices: [{**choice, "index": float(choice["index"])} for choice in all_choices][::-1]
+        ),
         "index_true": indices(True, False, 2),
         "one_choice": choices(lambda all_choices: all_choices[:1]),
         "last_choice": choices(lambda all_choices: all_choices[-1:]),
         "one_null": choices(lambda all_choices: [None, *all_choices[1:]]),
-        "one_failed": each(lambda place, one: {**one, "finish_reason": "error"} if place == 0 else one),
-        "one_without_message": each(lambda place, one: {"index": place} if place == 0 else one),
-        "choices_object_by_index": choices(lambda all_choices: {str(one["index"]): one for one in all_choices}),
+        "one_failed": each(lambda index, choice: {**choice, "finish_reason": "error"} if index == 0 else choice),
+        "one_without_message": each(lambda index, choice: {"index": index} if index == 0 else choice),
+        "choices_object_by_index": choices(
+            lambda all_choices: {str(choice["index"]): choice for choice in all_choices}
+        ),
     },
     "finish reasons": {
         **{
             f"finish_{reason}": cut_off(finish_reason=reason)
             for reason in ("upstream_error", "deadline_exceeded", "service_unavailable", "worker_killed", "503")
         },
-        "parts_texts": message(lambda one: {**one, "content": [one["content"]]}),
+        "parts_texts": message(lambda turn: {**turn, "content": [turn["content"]]}),
     },
     "messages": {
-        "finish_missing_in_one": each(lambda place, one: {**one, "finish_reason": "stop" if place else None}),
-        "finish_number": each(lambda _, one: {**one, "finish_reason": 7}),
-        "finish_list": each(lambda _, one: {**one, "finish_reason": ["stop"]}),
-        "delta": each(lambda _, one: {"index": one["index"], "delta": one["message"]}),
-        "text": each(lambda _, one: {"index": one["index"], "text": one["message"]["content"]}),
-        "parts": message(lambda one: {**one, "content": [{"type": "text", "text": one["content"]}, None, 7, {}]}),
-        "no_parts": message(lambda one: {**one, "content": []}),
-        "content_object": message(lambda one: {**one, "content": {"text": one["content"]}}),
-        "content_true": message(lambda one: {**one, "content": True}),
-        "role_missing": message(lambda one: {"content": one["content"]}),
-        "role_user": message(lambda one: {**one, "role": "user"}),
-        "reasoning_number": message(lambda one: {**one, "reasoning_content": 7}),
-        "calls_null": message(lambda one: {**one, "tool_calls": None, "function_call": None, "audio": None}),
-        "logprobs_infinite": each(lambda _, one: {**one, "logprobs": {"content": [{"logprob": -1e308}, {}]}}),
-        "token_ids_huge": each(lambda _, one: {**one, "token_ids": [1e30, True]}),
+        "finish_missing_in_one": each(lambda index, choice: {**choice, "finish_reason": "stop" if index else None}),
+        "finish_number": each(lambda _, choice: {**choice, "finish_reason": 7}),
+        "finish_list": each(lambda _, choice: {**choice, "finish_reason": ["stop"]}),
+        "delta": each(lambda _, choice: {"index": choice["index"], "delta": choice["message"]}),
+        "text": each(lambda _, choice: {"index": choice["index"], "text": choice["message"]["content"]}),
+        "parts": message(lambda turn: {**turn, "content": [{"type": "text", "text": turn["content"]}, None, 7, {}]}),
+        "no_parts": message(lambda turn: {**turn, "content": []}),
+        "content_object": message(lambda turn: {**turn, "content": {"text": turn["content"]}}),
+        "content_true": message(lambda turn: {**turn, "content": True}),
+        "role_missing": message(lambda turn: {"content": turn["content"]}),
+        "role_user": message(lambda turn: {**turn, "role": "user"}),
+        "reasoning_number": message(lambda turn: {**turn, "reasoning_content": 7}),
+        "calls_null": message(lambda turn: {**turn, "tool_calls": None, "function_call": None, "audio": None}),
+        "logprobs_infinite": each(lambda _, choice: {**choice, "logprobs": {"content": [{"logprob": -1e308}, {}]}}),
+        "token_ids_huge": each(lambda _, choice: {**choice, "token_ids": [1e30, True]}),
     },
 }
 ALL = {name: kind for section in SECTIONS.values() for name, kind in section.items()}
@@ -397,11 +403,11 @@ def _no_waits(monkeypatch):
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("sweep")
-    found, _ = run(folder / "clean", {})
-    assert found["generator_1_rollouts.jsonl"].count('"is_correct":true') == PROBLEMS
-    assert found["generator_1_rollouts.jsonl"].count('"is_correct":false') == PROBLEMS * (ROLLOUTS - 1)
-    assert all(topic in found["generator_1_experiences.json"] for topic in TOPICS[:4])
-    return found
+    files, _ = run(folder / "clean", {})
+    assert files["generator_1_rollouts.jsonl"].count('"is_correct":true') == PROBLEMS
+    assert files["generator_1_rollouts.jsonl"].count('"is_correct":false') == PROBLEMS * (ROLLOUTS - 1)
+    assert all(topic in files["generator_1_experiences.json"] for topic in TOPICS[:4])
+    return files
 
 
 def test_there_are_more_than_a_hundred_kinds_that_the_other_sweep_does_not_have():
@@ -411,6 +417,6 @@ def test_there_are_more_than_a_hundred_kinds_that_the_other_sweep_does_not_have(
 
 @pytest.mark.parametrize("section", SECTIONS)
 def test_the_files_of_a_run_are_those_of_a_server_without_faults(tmp_path, undisturbed, section):
-    found, met = run(tmp_path / "run", SECTIONS[section])
+    files, met = run(tmp_path / "run", SECTIONS[section])
     assert sorted(met) == sorted(SECTIONS[section])
-    assert found == undisturbed
+    assert files == undisturbed

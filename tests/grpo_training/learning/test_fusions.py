@@ -104,8 +104,8 @@ async def test_the_opinions_of_a_judge_are_left_out_on_both_sides(of_inputs, of_
     inputs = group_of(stored_rollout(1, SILENT, of_inputs), stored_rollout(2, SILENT, of_inputs), wrong)
     fusion = await fuse(inputs, json.dumps(SILENT), opinion=of_fusion)
     assert fusion.rewards.r_fusion == pytest.approx(0.5)
-    own, totals = _totals(fusion, inputs)
-    assert (own, max(totals)) == (pytest.approx(0.875), pytest.approx(0.875))
+    fusion_total, totals = _totals(fusion, inputs)
+    assert (fusion_total, max(totals)) == (pytest.approx(0.875), pytest.approx(0.875))
 
 
 def _totals(fusion, inputs):
@@ -119,10 +119,10 @@ async def test_the_lead_in_the_list_of_fusions_is_that_over_the_best_input_and_t
         stored_rollout(1, SILENT), stored_rollout(2, SILENT | {"causal_graph": SUM}), stored_rollout(3, STATED)
     )
     fusion = await fuse(inputs, json.dumps(STATED))
-    own, totals = _totals(fusion, inputs)
+    fusion_total, totals = _totals(fusion, inputs)
     assert totals == [pytest.approx(total) for total in (0.875, 0.15, 0.9375)]
     baseline = fusion_baseline([rollout.answer for rollout in inputs.rollouts], totals, MATH.same_answer)
-    lead = ((own - baseline.best) + (own - baseline.majority)) / 2
+    lead = ((fusion_total - baseline.best) + (fusion_total - baseline.majority)) / 2
     assert lead == pytest.approx((0 + 0.9375 - (0.875 + 0.9375) / 2) / 2)
     assert summarise_fusion(Line(1, encode_line(fusion))).added == pytest.approx(lead / 2)
 

@@ -55,9 +55,9 @@ class Runs:
             self._config.write_text(json.dumps({"generator_1": entry, "analyst": entry | {"model": "analyst"}}))
             places = ("--api-config", self._config, "--cache-dir", self.cache, "--experiences-dir", self.experiences)
             flags = ("--dataset", self._dataset, "--rollouts", 2, "--temperature", 1.0, *more)
-            assert generator1.main([str(one) for one in (*places, *flags)]) == 0
-        assert not any(ASKED & set(seen.body) for seen in app["seen"] if seen.body["model"] == "analyst")
-        return [seen.body for seen in app["seen"] if seen.body["model"] == model]
+            assert generator1.main([str(argument) for argument in (*places, *flags)]) == 0
+        assert not any(ASKED & set(request.body) for request in app["seen"] if request.body["model"] == "analyst")
+        return [request.body for request in app["seen"] if request.body["model"] == model]
 
     @property
     def experiences(self):
@@ -152,7 +152,7 @@ def test_the_fine_tune_trains_on_the_tokens_that_the_server_sampled(runs):
         # Every character is one token, which the tokenizer itself would never choose.
         ids = [token for letter in reply(body, index) for token in tokenizer(letter).input_ids]
         ids.append(tokenizer.eos_token_id)
-        return {"token_ids": ids, "logprobs": {"content": [{"logprob": -0.01 * place} for place in range(len(ids))]}}
+        return {"token_ids": ids, "logprobs": {"content": [{"logprob": -0.01 * offset} for offset in range(len(ids))]}}
 
     runs.generate({"reply_fields": fields}, "--logprobs", "--prompts", "compact", model=str(POCKET))
     config = GRPOTrainingConfig(
@@ -169,4 +169,4 @@ def test_the_fine_tune_trains_on_the_tokens_that_the_server_sampled(runs):
         assert row.ids_source == "server"
         assert tokenizer.decode(row.completion_ids[:-1]) in (scaffold(12), scaffold(15))
         assert len(row.completion_ids) > len(tokenizer(scaffold(12)).input_ids) + 1
-        assert row.old_logps == pytest.approx([-0.01 * place for place in range(len(row.completion_ids))])
+        assert row.old_logps == pytest.approx([-0.01 * offset for offset in range(len(row.completion_ids))])

@@ -69,10 +69,10 @@ def test_a_generator_sends_images_and_stores_none(tmp_path):
     path = write(tmp_path)
     bodies = start(tmp_path, generator1, "--dataset", path, "--rollouts", 4, reply=seeing)
     assert {seen(body) for body in bodies if body["model"] == "m"} == set(ANIMALS)
-    made = groups(tmp_path)
-    assert len(made) == 12
-    assert any(one["is_correct"] for group in made for one in group["rollouts"])
-    assert all("[image " in group["problem_text"] for group in made)
+    rollout_groups = groups(tmp_path)
+    assert len(rollout_groups) == 12
+    assert any(rollout["is_correct"] for group in rollout_groups for rollout in group["rollouts"])
+    assert all("[image " in group["problem_text"] for group in rollout_groups)
     library = (tmp_path / "experiences/generator_1_experiences.json").read_text()
     assert '"case"' not in library
     stored = (tmp_path / "cache/generator_1_rollouts.jsonl").read_text() + library
@@ -155,10 +155,10 @@ def test_evaluate_compare_gate_and_improve_send_images(tmp_path, capsys):
         (tmp_path / "1.png").write_bytes(picture(1, "cow"))
         ask(gate.main, url, "--run", "animals", "--samples", 2)
         assert len(app["seen"]) > before
-    assert all(for_analyst(one.body) or seen(one.body) in ANIMALS for one in app["seen"])
-    said = capsys.readouterr().out
-    assert "About 0.19 million tokens to the model" in said  # 1,500 of each image are counted
-    assert "1 of the problems are those that experiences were learned from" in said
+    assert all(for_analyst(request.body) or seen(request.body) in ANIMALS for request in app["seen"])
+    output = capsys.readouterr().out
+    assert "About 0.19 million tokens to the model" in output  # 1,500 of each image are counted
+    assert "1 of the problems are those that experiences were learned from" in output
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def reply(body, index):
 
 
 def instructions_of(world):
-    return [one for one in world.library().values() if one.get("kind") == "instruction"]
+    return [experience for experience in world.library().values() if experience.get("kind") == "instruction"]
 
 
 def test_an_instruction_is_written_from_several_wrong_answers_and_stands_in_half_of_the_prompts(tmp_path):
@@ -40,19 +40,19 @@ def test_an_instruction_is_written_from_several_wrong_answers_and_stands_in_half
     asked = [body for body in world.analyst_bodies if for_instruction(body)]
     assert 1 <= len(asked) <= 3
     assert asked[0]["messages"][1]["content"].count("crates of four? Right answer: 12. Its answer: 15.") >= 4
-    [made] = instructions_of(world)
-    assert made["content"] == GOOD
-    assert len({proof["problem_id"] for proof in made["evidence"]}) >= 4
-    sources = {proof["problem_id"] for proof in made["evidence"]}
-    seen = 0
+    [instruction] = instructions_of(world)
+    assert instruction["content"] == GOOD
+    assert len({proof["problem_id"] for proof in instruction["evidence"]}) >= 4
+    sources = {proof["problem_id"] for proof in instruction["evidence"]}
+    groups_with_it = 0
     for group in world.groups():
-        with_it = [made["id"] in one["experience_ids"] for one in group["rollouts"]]
+        with_it = [instruction["id"] in rollout["experience_ids"] for rollout in group["rollouts"]]
         assert sum(with_it) in (0, 2)
         assert not (any(with_it) and group["problem_id"] in sources)
-        seen += any(with_it)
-    assert seen > 20
-    assert made["trial"]["differences"] == seen
-    assert made["trial"]["p_helps"] > 0.9
+        groups_with_it += any(with_it)
+    assert groups_with_it > 20
+    assert instruction["trial"]["differences"] == groups_with_it
+    assert instruction["trial"]["p_helps"] > 0.9
     assert any(f"{HEADING}{GOOD}\n" in body["messages"][1]["content"] for body in bodies)
     used = LearnedExperiences(world.state()).of(Problem(id="new", text="9: crates of four?", answer=""))
     assert used[0].content == GOOD
@@ -62,7 +62,7 @@ def test_an_instruction_that_harms_is_retired_and_not_written_again(tmp_path):
     world = World(tmp_path, problems=100, contents=())
     world.learn("--learn-instruction", "--window", 1, reply=reply, analyst=analyst_with(BAD))
     assert instructions_of(world) == []
-    assert [one.content for one in world.state().retired if one.kind == "instruction"] == [BAD]
+    assert [experience.content for experience in world.state().retired if experience.kind == "instruction"] == [BAD]
 
 
 @pytest.mark.parametrize("flags", [(), ("--learn-instruction", "--learn", "add")])

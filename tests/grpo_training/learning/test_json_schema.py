@@ -64,9 +64,9 @@ def test_the_schema_is_in_the_request_and_in_the_prompt_and_the_answer_is_its_pr
     assert json.dumps(SCHEMA) in instructions
     assert 'The value of "answer" is one of: billing; other; shipping.' in instructions
     assert "Answer:" not in instructions
-    rollouts = [one for group in groups(tmp_path) for one in group["rollouts"]]
-    assert {one["answer"] for one in rollouts if one["is_correct"]} == set(LABELS)
-    assert sum(one["is_correct"] for one in rollouts) == 9
+    rollouts = [rollout for group in groups(tmp_path) for rollout in group["rollouts"]]
+    assert {rollout["answer"] for rollout in rollouts if rollout["is_correct"]} == set(LABELS)
+    assert sum(rollout["is_correct"] for rollout in rollouts) == 9
     again = ("--dataset", path, *COLLECT)
     assert start(tmp_path, generator1, *again, "--json-schema", "schema.json", reply=in_objects) == []
     with pytest.raises(OtherRunError, match=r"json_schema: stored schema\.json, given nothing"):
@@ -90,9 +90,9 @@ def test_a_server_that_refuses_schemas_has_it_in_the_prompt(tmp_path):
         words = ("--api-config", "api.json", "--cache-dir", "cache", "--experiences-dir", "experiences")
         flags = ("--dataset", path, "--json-schema", "schema.json", *COLLECT, *words)
         assert generator1.main([str(flag) for flag in flags]) == 0
-    answered = [seen.body for seen in app["seen"] if "response_format" not in seen.body]
+    answered = [request.body for request in app["seen"] if "response_format" not in request.body]
     assert all(json.dumps(SCHEMA) in body["messages"][0]["content"] for body in answered)
-    assert sum(one["is_correct"] for group in groups(tmp_path) for one in group["rollouts"]) == 3
+    assert sum(rollout["is_correct"] for group in groups(tmp_path) for rollout in group["rollouts"]) == 3
 
 
 def test_an_unreadable_reply_is_asked_for_again_as_an_object(tmp_path):
@@ -104,7 +104,7 @@ def test_an_unreadable_reply_is_asked_for_again_as_an_object(tmp_path):
 
     path = mails(tmp_path, 3)
     start(tmp_path, generator1, "--dataset", path, "--json-schema", "schema.json", *COLLECT, reply=reply)
-    assert {one["answer"] for group in groups(tmp_path) for one in group["rollouts"]} == {"billing"}
+    assert {rollout["answer"] for group in groups(tmp_path) for rollout in group["rollouts"]} == {"billing"}
 
 
 def test_evaluate_compare_gate_and_improve_send_the_schema(tmp_path, capsys):
@@ -119,7 +119,7 @@ def test_evaluate_compare_gate_and_improve_send_the_schema(tmp_path, capsys):
         of_run = ("--base-url", url, "--model", "m", "--run", "mails", "--dataset", "./mails.csv", "--samples", "4")
         gate.main(list(of_run))
         assert len(app["seen"]) > before
-    forms, instructions = sent([seen.body for seen in app["seen"]])
+    forms, instructions = sent([request.body for request in app["seen"]])
     assert len(forms) == 1
     assert not any("Answer:" in text for text in instructions)
     assert "--json-schema schema.json" in capsys.readouterr().out  # the gate has it from the run
@@ -144,13 +144,13 @@ def test_a_form_that_the_server_does_not_take_is_not_taken_home(tmp_path):
     assert "response_format" not in (tmp_path / "runs/mails/improved/README.md").read_text()
 
 
-def problems(tmp_path, rows, schema, **given):
+def problems(tmp_path, rows, schema, **options):
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (tmp_path / "schema.json").write_text(schema if isinstance(schema, str) else json.dumps(schema))
 
     class Settings:
         dataset, fields, columns, max_problems = "./rows.jsonl", None, None, None
-        compare, task, json_schema = given.get("compare"), given.get("task"), tmp_path / "schema.json"
+        compare, task, json_schema = options.get("compare"), options.get("task"), tmp_path / "schema.json"
 
     return read_problems(Settings).problems
 

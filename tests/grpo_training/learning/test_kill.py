@@ -46,13 +46,13 @@ def kill_at_random_moments(world, start, rng, count):
     """Start the command repeatedly and kill it while it starts or works; a run may end before the last kill."""
     kills = []
     while len(kills) < count:
-        seen = len(world.traffic.requests)
+        received = len(world.traffic.requests)
         process = start()
         if rng.random() < 0.3:
             time.sleep(rng.uniform(0, 1.5))
         else:
             until = time.monotonic() + 30
-            while process.poll() is None and len(world.traffic.requests) == seen and time.monotonic() < until:
+            while process.poll() is None and len(world.traffic.requests) == received and time.monotonic() < until:
                 time.sleep(0.005)
             time.sleep(rng.uniform(0, 0.8))
         if process.poll() is not None:
@@ -148,8 +148,8 @@ def test_kill_nine(recorded, aime2024, tmp_path, command, has_feedback):
         (tmp_path / "reward.py").write_text(REWARD)
         flags += ["--task", f"{tmp_path / 'reward.py'}:TASK"]
     undisturbed = undisturbed_run(tmp_path / "clean", files, aime2024, command, *flags)
-    told = [body for body in undisturbed.traffic.counts() if b"the final answer of this reply is" in body]
-    assert bool(told) == has_feedback
+    with_feedback = [body for body in undisturbed.traffic.counts() if b"the final answer of this reply is" in body]
+    assert bool(with_feedback) == has_feedback
 
     def run_with_kills(number):
         """One run from its start to its end; how often it was killed, and whether lines were stored out of order."""

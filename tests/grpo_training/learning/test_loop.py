@@ -203,11 +203,11 @@ async def test_why_the_analyst_is_not_asked_is_said_once_and_then_counted():
 
     loop = loop_of(Spread(1), 4)
     loop.analysis = FullLibrary()
-    told = []
-    loop.progress.note = told.append
-    loop.progress.ended = lambda *_, why_none="", **__: told.append(why_none)
+    notes = []
+    loop.progress.note = notes.append
+    loop.progress.ended = lambda *_, why_none="", **__: notes.append(why_none)
     await loop.run(STEPS)
-    assert [text for text in told if "full" in text] == ["the library is full"]
+    assert [text for text in notes if "full" in text] == ["the library is full"]
     assert [row.value for row in loop_rows(loop) if row.name == "analyst not asked"] == [
         f"for {len(STEPS) - 2} groups: the library is full"
     ]
@@ -294,8 +294,8 @@ async def test_a_stored_group_is_read_whole_only_if_the_library_has_not_recorded
     figures = dataclasses.replace(group(STEPS[0], 0.5), new_records=(), is_kept=True)
 
     def step_with_figures(step):
-        whole = lambda: read.append(step.number) or figures  # noqa: E731
-        return dataclasses.replace(step, stored=figures, read=whole)
+        read_group = lambda: read.append(step.number) or figures  # noqa: E731
+        return dataclasses.replace(step, stored=figures, read=read_group)
 
     await loop.run(map(step_with_figures, STEPS))
     assert sorted(read) == list(range(5, len(STEPS)))

@@ -91,7 +91,7 @@ def test_failing_calls_change_nothing(files, aime2024, tmp_path, undisturbed):
 def test_a_group_without_replies_stays_open_and_the_same_command_completes_it(files, aime2024, tmp_path, undisturbed):
     """A run stops while nothing is answered; later it goes on past the problems that alone fail, and ends with 0."""
     plan = FaultPlan(seed=3, rate=1.0, kinds=("500",), max_consecutive_per_request=4)
-    left, stops = [None], []
+    open_problems, stops = [None], []
     with World(tmp_path, files, plan=plan) as world:
         for _ in range(60):
             try:
@@ -99,16 +99,16 @@ def test_a_group_without_replies_stays_open_and_the_same_command_completes_it(fi
             except IncompleteRunError as error:
                 stops.append(error)
                 continue
-            left = load_manifest(world.cache / "generator_1_run.json").open
-            if not left:
+            open_problems = load_manifest(world.cache / "generator_1_run.json").open
+            if not open_problems:
                 break
     assert stops
-    assert not left
+    assert not open_problems
     assert all(error.exit_code == 2 and "Stopped: aime2024_" in str(error) for error in stops)
-    found = groups_of(world, 1)
+    groups = groups_of(world, 1)
     ids = re.findall(r'"problem_id":"(\w+)"', undisturbed["generator_1_rollouts.jsonl"])
-    assert sorted(group["problem_id"] for group in found) == sorted(ids)
-    assert all(rollout.get("outcome") != Outcome.INFRA_FAULT for group in found for rollout in group["rollouts"])
+    assert sorted(group["problem_id"] for group in groups) == sorted(ids)
+    assert all(rollout.get("outcome") != Outcome.INFRA_FAULT for group in groups for rollout in group["rollouts"])
 
 
 def test_the_order_of_replies_does_not_matter(files, aime2024, tmp_path, undisturbed):

@@ -35,7 +35,7 @@ def run(tmp_path_factory):
 
 
 def test_the_generators_and_the_critic_learn_from_one_endpoint(run):
-    folder, seen = run
+    folder, requests = run
     for number in (1, 2, 3):
         lines = (folder / f"cache/generator_{number}_rollouts.jsonl").read_text().splitlines()
         assert len(lines) == 5
@@ -43,13 +43,13 @@ def test_the_generators_and_the_critic_learn_from_one_endpoint(run):
     assert len((folder / "cache/critic_results.jsonl").read_text().splitlines()) == 15
     assert json.loads((folder / "again/generator_1_experiences.json").read_text())
     assert json.loads((folder / "figures.json").read_text())
-    assert {one.body["model"] for one in seen} == {"one"}
+    assert {request.body["model"] for request in requests} == {"one"}
 
 
 def test_no_judge_is_asked_unless_it_is_configured(run):
-    _, seen = run
-    assert any(for_analyst(one.body) for one in seen)
-    assert not any(one.body["messages"][0]["content"].startswith("You judge") for one in seen)
+    _, requests = run
+    assert any(for_analyst(request.body) for request in requests)
+    assert not any(request.body["messages"][0]["content"].startswith("You judge") for request in requests)
 
 
 def start(tmp_path, *flags):
@@ -87,7 +87,7 @@ def test_the_model_flag_alone_replaces_the_model_of_every_role_of_the_file(tmp_p
         entry = {"api_key": "EMPTY", "base_url": url, "model": "of the file"}
         config.write_text(json.dumps({"default": entry, "analyst": {"model": "large"}}))
         assert start(tmp_path, "--api-config", str(config), "--model", "given") == 0
-    assert {one.body["model"] for one in app["seen"]} == {"given"}
+    assert {request.body["model"] for request in app["seen"]} == {"given"}
 
 
 def test_the_figures_name_no_address_and_no_variable(run):
@@ -110,7 +110,7 @@ def test_the_figures_name_no_address_and_no_variable(run):
 )
 def test_wrong_input_is_refused_before_a_local_server_is_started(command, flags, message, tmp_path, monkeypatch):
     server = "grpo_training.serve.local_server.local_server"
-    monkeypatch.setattr(server, lambda *given, **options: pytest.fail("a server was started"))
+    monkeypatch.setattr(server, lambda *arguments, **options: pytest.fail("a server was started"))
     places = ["--cache-dir", str(tmp_path / "cache"), "--experiences-dir", str(tmp_path / "experiences")]
     with pytest.raises((InputError, MissingInputError), match=message):
         command.main(["--endpoint", "local", "--prompts", "compact", *places, *flags])

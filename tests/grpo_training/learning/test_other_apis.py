@@ -42,7 +42,7 @@ def without(value, *names):
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     """The groups, the library and the requests of a run with each API, and those of a second one with its journal."""
-    found = {}
+    by_api = {}
     for api, make in APPS.items():
         folder, app = tmp_path_factory.mktemp(api), make(learner)
         with serve_in_thread(app) as url:
@@ -58,8 +58,8 @@ def runs(tmp_path_factory):
             lessons = json.loads((folder / "cache/experiences/generator_1_experiences.json").read_text())
             settings = DoctorSettings(api_config=config)
             checks = [*endpoints.ask_endpoints(settings), *endpoints.api_config(settings)]
-            found[api] = groups, again, lessons, checks
-    return found
+            by_api[api] = groups, again, lessons, checks
+    return by_api
 
 
 @pytest.mark.parametrize("api", ["responses", "anthropic"])

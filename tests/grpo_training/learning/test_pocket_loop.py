@@ -39,7 +39,7 @@ def test_the_model_is_served_and_listed_under_the_name_and_the_path_of_its_folde
     assert [ask(name).status_code for name in (server.model, "pocket", str(MODEL))] == [200] * 3
     assert ask("another").status_code == 400
     listed = httpx.get(f"{server.base_url}/models", timeout=60, trust_env=False).json()["data"]
-    names = [one["id"] for one in listed]
+    names = [model["id"] for model in listed]
     assert {"pocket", server.model} <= set(names)
     assert {ask(name).status_code for name in names} == {200}
     parts = [{"type": "text", "text": "1"}, {"type": "image_url", "image_url": {"url": "https://example.com/1.png"}}]

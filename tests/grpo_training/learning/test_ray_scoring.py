@@ -60,8 +60,8 @@ class StandIn:
         packed = pickle.dumps((function, arguments))
 
         def call():
-            there, given = pickle.loads(packed)
-            return pickle.loads(pickle.dumps(there(*given)))
+            loaded, values = pickle.loads(packed)
+            return pickle.loads(pickle.dumps(loaded(*values)))
 
         return ThreadPoolExecutor(1).submit(call)
 
@@ -111,9 +111,9 @@ def recorded_decisions(folder):
 def test_the_files_are_those_of_one_process(stand_in, tmp_path):
     cluster = stand_in(StandIn())
     worlds = {}
-    for place, more in (("here", ("--scoring", "local")), ("there", ON_RAY)):
+    for where, more in (("here", ("--scoring", "local")), ("there", ON_RAY)):
         more = (*more, "--max-problems", 2, "--rollouts", 4)
-        worlds[place] = files_of(tmp_path / place, EXAMPLE_FILES, "quickstart", *more)
+        worlds[where] = files_of(tmp_path / where, EXAMPLE_FILES, "quickstart", *more)
     assert [len(groups_of(worlds["there"], 1)), len(fusions_of(worlds["there"]))] == [2, 2]
     assert normalised(worlds["there"]) == normalised(worlds["here"])
     assert worlds["there"].traffic.counts() == worlds["here"].traffic.counts()
@@ -124,8 +124,8 @@ def test_decisions_of_traffic_signals_are_scored_as_in_one_process(stand_in, tmp
     stand_in(StandIn())
     recorded, dataset = recorded_decisions(tmp_path)
     here, there = (
-        files_of(tmp_path / place, recorded, dataset, "--scoring", place, numbers=(1, 2, 3), critic=())
-        for place in ("local", "ray")
+        files_of(tmp_path / where, recorded, dataset, "--scoring", where, numbers=(1, 2, 3), critic=())
+        for where in ("local", "ray")
     )
     assert normalised(there) == normalised(here)
 
@@ -140,14 +140,14 @@ class OtherProcess:
 
 async def test_a_task_of_a_user_is_loaded_where_its_answers_are_scored(stand_in):
     stand_in(OtherProcess())
-    place = f"{ROOT}/examples/sort_words.py:TASK"
-    task = load_task(place)
+    path = f"{ROOT}/examples/sort_words.py:TASK"
+    task = load_task(path)
     [problem] = load_problems("sort_words", max_problems=1)
     words = json.loads(problem.answer)["words"].split()
     candidate = task.parse(Completion(text=f"<answer>{' '.join(sorted(words))}</answer>"), problem)
     results = []
     for where in ("local", "ray"):
-        with scoring.open_scorer(GeneratorSettings(task=place, scoring=where), Judge(None, "generator_1")) as scorer:
+        with scoring.open_scorer(GeneratorSettings(task=path, scoring=where), Judge(None, "generator_1")) as scorer:
             results.append(await scorer.score(task, problem, candidate))
     assert results[1] == results[0]
     assert results[0].rewards.r_total == 1
@@ -266,8 +266,8 @@ def test_programs_run_in_the_sandbox_of_a_node(cluster, tmp_path):
     (tmp_path / "recorded").mkdir()
     recorded = programs.record(tmp_path / "recorded", [code_problem(row, "here") for row in programs.ROWS])
     here, there = (
-        files_of(tmp_path / place, recorded, dataset, "--scoring", place, numbers=(1, 2, 3), critic=())
-        for place in ("local", "ray")
+        files_of(tmp_path / where, recorded, dataset, "--scoring", where, numbers=(1, 2, 3), critic=())
+        for where in ("local", "ray")
     )
     assert normalised(there) == normalised(here)
     assert [[rollout["r_ans"] for rollout in group["rollouts"]] for group in groups_of(there, 1)] == [[1.0, 0, 0]] * 2
@@ -292,7 +292,7 @@ def test_games_run_in_the_validator_of_a_node(cluster, default_index, tmp_path):
     dataset = tmp_path / "prompts.jsonl"
     dataset.write_text("".join(json.dumps(row) + "\n" for row in rows))
     recorded = games.record(tmp_path / "recorded", rows)
-    here, there = (files_of(tmp_path / place, recorded, dataset, "--scoring", place) for place in ("local", "ray"))
+    here, there = (files_of(tmp_path / where, recorded, dataset, "--scoring", where) for where in ("local", "ray"))
     assert normalised(there) == normalised(here)
     [group] = groups_of(there, 1)
     assert [rollout["is_correct"] for rollout in group["rollouts"]] == [True, False, False]

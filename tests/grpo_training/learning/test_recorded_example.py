@@ -43,9 +43,11 @@ def test_a_run_on_the_example_has_the_recorded_verdicts_and_experiences(run):
     recorded, replayed = (StoredGroups(folder / name) for folder in folders)
     assert list(recorded) == list(replayed)
     for key, group in recorded.items():
-        assert [one.is_correct for one in group.rollouts] == [one.is_correct for one in replayed[key].rollouts]
+        assert [rollout.is_correct for rollout in group.rollouts] == [
+            rollout.is_correct for rollout in replayed[key].rollouts
+        ]
     before, after = (
-        [one["content"] for one in json.loads((folder / library).read_text())]
+        [experience["content"] for experience in json.loads((folder / library).read_text())]
         for folder in (EXAMPLE, run / "experiences")
     )
     assert after == before

@@ -27,16 +27,18 @@ def rows():
 def record(folder, problems):
     """The recorded files of three generators and the critic."""
     folder.mkdir()
-    same = [{"problem_id": one.id, "problem_text": one.text, "ground_truth": one.answer} for one in problems]
+    same = [
+        {"problem_id": problem.id, "problem_text": problem.text, "ground_truth": problem.answer} for problem in problems
+    ]
     replies = [{"rollout_id": number, "scaffold": text} for number, text in enumerate(REPLIES, 1)]
     numbers = (1, 2, 3)
     files = {
-        f"generator_{number}_rollouts.jsonl": [{**one, "rollouts": replies, "timestamp": "t"} for one in same]
+        f"generator_{number}_rollouts.jsonl": [{**fields, "rollouts": replies, "timestamp": "t"} for fields in same]
         for number in numbers
     }
     files["critic_results.jsonl"] = [
-        {**one, "generator_id": f"generator_{number}", "fused_scaffold": YES, "final_answer": None, "timestamp": "t"}
-        for one in same
+        {**fields, "generator_id": f"generator_{number}", "fused_scaffold": YES, "final_answer": None, "timestamp": "t"}
+        for fields in same
         for number in numbers
     ]
     for name, lines in files.items():
@@ -47,11 +49,11 @@ def record(folder, problems):
 def test_decisions_run_on_the_rails_of_every_task(tmp_path):
     dataset = tmp_path / "grpo_dataset.json"
     dataset.write_text(json.dumps(rows()))
-    problems = [TASK.problem_from_row(one, "here") for one in rows()]
+    problems = [TASK.problem_from_row(decision, "here") for decision in rows()]
     with World(tmp_path / "run", record(tmp_path / "recorded", problems), copies=False) as world:
         assert [world.generate(number, dataset) for number in (1, 2, 3)] == [0, 0, 0]
         assert world.criticise() == 0
-        assert {(one["problem_id"], one["is_correct"]) for one in fusions_of(world)} == {
+        assert {(fusion["problem_id"], fusion["is_correct"]) for fusion in fusions_of(world)} == {
             ("extend_is_better", True),
             ("switch_is_better", False),
         }
@@ -67,7 +69,7 @@ def test_decisions_run_on_the_rails_of_every_task(tmp_path):
             assert group["stats"]["triggered"]
             assert group["rollouts"][2]["outcome"] == "model_fault"
         experiences = json.loads((world.experiences / "generator_1_experiences.json").read_text())
-        assert {one["source_problem"] for one in experiences} == {"extend_is_better", "switch_is_better"}
+        assert {experience["source_problem"] for experience in experiences} == {"extend_is_better", "switch_is_better"}
         config = GRPOTrainingConfig.model_validate(
             {
                 "model_name_or_path": "none",

@@ -81,17 +81,19 @@ class World:
             (self.folder / "api.json").write_text(json.dumps(roles))
             places = ("--api-config", self.folder / "api.json", "--cache-dir", self.cache)
             flags = ("--experiences-dir", self.experiences, "--cases", 0, *more)
-            own = ("--dataset", self.folder / "problems.jsonl", "--rollouts", rollouts) if command is generator1 else ()
-            assert command.main([str(one) for one in (*places, *flags, *own)]) == code
-        self.analyst_bodies = [seen.body for seen in app["seen"] if seen.body["model"] == "analyst"]
-        return [seen.body for seen in app["seen"] if seen.body["model"] == model]
+            generator_flags = (
+                ("--dataset", self.folder / "problems.jsonl", "--rollouts", rollouts) if command is generator1 else ()
+            )
+            assert command.main([str(argument) for argument in (*places, *flags, *generator_flags)]) == code
+        self.analyst_bodies = [request.body for request in app["seen"] if request.body["model"] == "analyst"]
+        return [request.body for request in app["seen"] if request.body["model"] == model]
 
     def groups(self):
         lines = (self.cache / "generator_1_rollouts.jsonl").read_text().splitlines()
         return sorted(map(json.loads, lines), key=lambda group: int(group["problem_id"][1:]))
 
     def library(self):
-        return {one["id"]: one for one in json.loads(self.path.read_text())}
+        return {experience["id"]: experience for experience in json.loads(self.path.read_text())}
 
     def state(self):
         return ExperienceLibrary(self.path, read_only=True).state
@@ -102,13 +104,13 @@ def test_a_run_says_that_its_library_is_of_another_model_or_task(tmp_path, capsy
     world.learn()
     assert "were measured with" not in capsys.readouterr().out
     world.learn("--fresh", model="other")
-    said = capsys.readouterr().out
-    assert "The experiences were measured with m. With other the measurement begins again" in said
-    assert "learned on problems of" not in said
+    output = capsys.readouterr().out
+    assert "The experiences were measured with m. With other the measurement begins again" in output
+    assert "learned on problems of" not in output
     world.learn("--fresh", "--task", "physics", model="other")
-    said = capsys.readouterr().out
-    assert "The experiences were learned on problems of math, and this run has physics." in said
-    assert "measured with" not in said
+    output = capsys.readouterr().out
+    assert "The experiences were learned on problems of math, and this run has physics." in output
+    assert "measured with" not in output
     world.learn("--task", "physics", model="other")
     assert "learned on" not in capsys.readouterr().out
 
@@ -158,13 +160,13 @@ def test_one_rollout_a_problem_is_refused_or_only_collected(tmp_path):
 def test_without_learning_the_analyst_is_not_asked_and_the_library_is_used_as_it_is(tmp_path, capsys):
     world = World(tmp_path, problems=4)
     bodies = world.learn("--learn", "none")
-    said = capsys.readouterr().out
-    assert f"the {len(WORDS)} experiences of the library are used as they are (--learn none)" in said
-    assert "an earlier start has recorded" not in said
+    output = capsys.readouterr().out
+    assert f"the {len(WORDS)} experiences of the library are used as they are (--learn none)" in output
+    assert "an earlier start has recorded" not in output
     assert world.analyst_bodies == []
     assert all(HELPS in prompt(body) and HARMS in prompt(body) for body in bodies)
-    assert [one["id"] for one in world.library().values()] == [f"G1-{n:03d}" for n in range(1, len(WORDS) + 1)]
-    assert all("trial" not in one for one in world.library().values())
+    assert [entry["id"] for entry in world.library().values()] == [f"G1-{n:03d}" for n in range(1, len(WORDS) + 1)]
+    assert all("trial" not in entry for entry in world.library().values())
 
 
 def test_a_group_has_two_prompts_and_each_experience_stands_in_one_of_them(tmp_path):
@@ -175,23 +177,23 @@ def test_a_group_has_two_prompts_and_each_experience_stands_in_one_of_them(tmp_p
     first_halves = set()
     for group in world.groups():
         rollouts = group["rollouts"]
-        assert [one["prompt_half"] for one in rollouts] == ["A", "B", "A"]
+        assert [rollout["prompt_half"] for rollout in rollouts] == ["A", "B", "A"]
         assert rollouts[0]["experience_ids"] == rollouts[2]["experience_ids"]
-        sides = [set(one["experience_ids"]) for one in rollouts[:2]]
+        sides = [set(rollout["experience_ids"]) for rollout in rollouts[:2]]
         assert sides[0] & sides[1] <= {"G1-003"}  # pinned: in both, and not measured
         assert len(sides[0] | sides[1]) == 4
         first_halves.add("G1-001" in sides[0])
     assert first_halves == {True, False}
     assert "trial" not in world.library()["G1-003"]
     assert world.library()["G1-001"]["uses"]["rollouts"] == sum(
-        "G1-001" in one["experience_ids"] for group in world.groups() for one in group["rollouts"]
+        "G1-001" in rollout["experience_ids"] for group in world.groups() for rollout in group["rollouts"]
     )
 
 
 def test_what_helps_is_kept_what_harms_is_retired_and_both_are_said(tmp_path, capsys):
     world = World(tmp_path)
     world.learn()
-    found = world.library()
+    library = world.library()
     differences = [
         sum(r["is_correct"] for r in group["rollouts"] if r["prompt_half"] == "A") / 2 for group in world.groups()
     ]
@@ -202,14 +204,14 @@ def test_what_helps_is_kept_what_harms_is_retired_and_both_are_said(tmp_path, ca
         mean = {half: sum(r["is_correct"] for r in rows) / len(rows) for half, rows in side.items()}
         stands_in_a = "G1-001" in side["A"][0]["experience_ids"]
         expected += (mean["A"] - mean["B"]) * (1 if stands_in_a else -1)
-    assert found["G1-001"]["trial"]["sum"] == pytest.approx(expected)
-    assert found["G1-001"]["trial"]["differences"] == 60
-    assert found["G1-001"]["trial"]["mean"] == pytest.approx(0.4, abs=0.15)
-    assert found["G1-001"]["trial"]["p_helps"] > 0.99
-    assert "G1-002" not in found
+    assert library["G1-001"]["trial"]["sum"] == pytest.approx(expected)
+    assert library["G1-001"]["trial"]["differences"] == 60
+    assert library["G1-001"]["trial"]["mean"] == pytest.approx(0.4, abs=0.15)
+    assert library["G1-001"]["trial"]["p_helps"] > 0.99
+    assert "G1-002" not in library
     state = world.state()
-    assert "G1-002" in [one.id for one in state.retired]
-    used = [one.id for one in LearnedExperiences(state).of(Problem(id="x", text="crates of five?", answer=""))]
+    assert "G1-002" in [lesson.id for lesson in state.retired]
+    used = [lesson.id for lesson in LearnedExperiences(state).of(Problem(id="x", text="crates of five?", answer=""))]
     assert "G1-001" in used
     assert "G1-002" not in used
     shown = " ".join(capsys.readouterr().out.split())
@@ -230,20 +232,20 @@ def test_a_restart_changes_no_half_and_no_difference(tmp_path, analyst, cases):
         for flags in starts:
             world.learn("--window", "4", "--cases", cases, *flags, analyst=analyst)
         halves = [[r["experience_ids"] for r in group["rollouts"]] for group in world.groups()]
-        trials = {name: one.get("trial") for name, one in world.library().items()}
-        return halves, trials, [one.id for one in world.state().retired]
+        trials = {name: experience.get("trial") for name, experience in world.library().items()}
+        return halves, trials, [experience.id for experience in world.state().retired]
 
-    whole = outcome("whole", ())
-    assert outcome("stopped", ("--max-problems", "13"), ("--max-problems", "30"), ()) == whole
+    undisturbed = outcome("whole", ())
+    assert outcome("stopped", ("--max-problems", "13"), ("--max-problems", "30"), ()) == undisturbed
 
 
 def test_the_lot_does_not_depend_on_the_window(tmp_path):
-    found = []
+    draws = []
     for window in ("1", "4", "16"):
         world = World(tmp_path / window, problems=12)
         world.learn("--window", window)
-        found.append([[r["experience_ids"] for r in group["rollouts"]] for group in world.groups()])
-    assert found[0] == found[1] == found[2]
+        draws.append([[r["experience_ids"] for r in group["rollouts"]] for group in world.groups()])
+    assert draws[0] == draws[1] == draws[2]
 
 
 def test_with_another_model_the_trials_begin_again(tmp_path):
@@ -321,23 +323,23 @@ def test_ten_hardly_measured_experiences_from_problems_like_each_other_are_enoug
     for entry in ExperienceLibrary(world.path).history():
         event = entry.event
         written = [
-            one for one in state.of_kind("lesson") if one.source_problem
+            lesson for lesson in state.of_kind("lesson") if lesson.source_problem
         ]  # the other three have another category
-        unmeasured = [one for one in written if state.trials.by_id.get(one.id, Trial()).weight < 12]
+        unmeasured = [lesson for lesson in written if state.trials.by_id.get(lesson.id, Trial()).weight < 12]
         assert len(unmeasured) <= 10
         if event.event == "step" and event.std:
             assert event.asked == (len(unmeasured) < 10)
         state = reduce(state, event)
     assert len(written) > 10
-    said = " ".join(capsys.readouterr().out.split())
-    assert "10 experiences from problems like each other are hardly measured: the analyst is not asked" in said
+    output = " ".join(capsys.readouterr().out.split())
+    assert "10 experiences from problems like each other are hardly measured: the analyst is not asked" in output
 
 
 def test_pinned_experiences_keep_no_others_from_being_learned(tmp_path):
     world = World(tmp_path, problems=40, contents=())
     world.learn("--window", "1", "--max-problems", "20", analyst=adds)
     library = ExperienceLibrary(world.path)
-    written = [one.id for one in library.state.of_kind("lesson") if one.source_problem]
+    written = [lesson.id for lesson in library.state.of_kind("lesson") if lesson.source_problem]
     assert len(written) >= 10
     for name in written:
         mark(library, "pin", name)
@@ -366,8 +368,8 @@ def test_the_critics_experiences_are_measured_by_what_a_fusion_adds_to_its_input
     world.learn("--tau", "9", command=critic)
     fusions = [json.loads(line) for line in (world.cache / "critic_results.jsonl").read_text().splitlines()]
     by_problem = {}
-    for one in fusions:
-        by_problem.setdefault(one["problem_id"], {})[one["generator_id"]] = one
+    for fusion in fusions:
+        by_problem.setdefault(fusion["problem_id"], {})[fusion["generator_id"]] = fusion
     for group in by_problem.values():
         assert [group[f"generator_{n}"]["prompt_half"] for n in (1, 2, 3)] == ["A", "B", "A"]
         assert not set(group["generator_1"]["experience_ids"]) & set(group["generator_2"]["experience_ids"])
@@ -408,7 +410,7 @@ def test_the_pages_show_what_was_measured(tmp_path):
     world.learn()
     library = ExperienceLibrary(world.path, read_only=True)
     view = library_view(library.state, library.history())
-    shown = {one["experience"].id: one for one in view["experiences"]}
+    shown = {row["experience"].id: row for row in view["experiences"]}
     assert shown["G1-001"]["measured"].value == pytest.approx(world.library()["G1-001"]["trial"]["mean"], abs=1e-3)
     assert shown["G1-001"]["measured"].low > 0
     assert shown["G1-001"]["p_helps"] > 0.99
@@ -429,21 +431,21 @@ def test_the_analyst_is_told_why_it_was_refused_and_its_second_reply_is_used(tmp
     entries = worlds[0].path.read_text()
     for world in worlds:
         world.learn("--window", "1", analyst=lengthy)
-        assert SHORT in [one["content"] for one in world.library().values()]
+        assert SHORT in [experience["content"] for experience in world.library().values()]
         asked = [len(body["messages"]) for body in world.analyst_bodies]
         assert set(asked) == {2, 4}
         again = next(body for body in world.analyst_bodies if len(body["messages"]) == 4)
         assert again["messages"][:2] == world.analyst_bodies[0]["messages"]
-    said = capsys.readouterr().out
-    assert "too_many_words" not in said
-    texts = [[one["content"] for one in world.library().values()] for world in worlds]
+    output = capsys.readouterr().out
+    assert "too_many_words" not in output
+    texts = [[experience["content"] for experience in world.library().values()] for world in worlds]
     assert texts[0] == texts[1]
     for path in worlds[0].experiences.iterdir():
         path.unlink()
     worlds[0].path.write_text(entries)
     assert worlds[0].learn("--window", "1", "--fresh", analyst=nothing) == []  # the journal has both replies
     assert worlds[0].analyst_bodies == []
-    assert [one["content"] for one in worlds[0].library().values()] == texts[0]
+    assert [experience["content"] for experience in worlds[0].library().values()] == texts[0]
 
 
 def test_no_second_request_where_it_cannot_help(tmp_path):
@@ -453,13 +455,13 @@ def test_no_second_request_where_it_cannot_help(tmp_path):
     text = f"With {WORDS[2]}, write the unit beside it."
     world.learn(analyst=lambda body, index: with_lesson(text))
     assert {len(body["messages"]) for body in world.analyst_bodies} == {2}
-    refused = [one.event.refused for one in ExperienceLibrary(world.path).history() if one.event.event == "step"]
-    assert {one.reason for step in refused for one in step} == {"forbidden"}
+    refused = [entry.event.refused for entry in ExperienceLibrary(world.path).history() if entry.event.event == "step"]
+    assert {refusal.reason for step in refused for refusal in step} == {"forbidden"}
 
 
 def test_a_lesson_that_stays_too_long_is_refused_also_where_experiences_are_not_on_trial(tmp_path):
     world = World(tmp_path, problems=4)
     world.learn("--learn", "add", analyst=lambda body, index: with_lesson(TOO_LONG))
     assert {len(body["messages"]) for body in world.analyst_bodies} == {2, 4}
-    refused = [one.event.refused for one in ExperienceLibrary(world.path).history() if one.event.event == "step"]
-    assert {one.reason for step in refused for one in step} == {"too_many_words"}
+    refused = [entry.event.refused for entry in ExperienceLibrary(world.path).history() if entry.event.event == "step"]
+    assert {refusal.reason for step in refused for refusal in step} == {"too_many_words"}

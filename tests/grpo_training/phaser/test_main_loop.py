@@ -38,30 +38,32 @@ def record(folder, rows):
         row["id"]: {kind: reply_text(read_prompt(row, "here"), KINDS[kind], rng) for kind in REPLIES} for row in rows
     }
     problems = [TASK.problem_from_row(row, "here") for row in rows]
-    same = [{"problem_id": one.id, "problem_text": one.text, "ground_truth": one.answer} for one in problems]
+    problem_fields = [
+        {"problem_id": problem.id, "problem_text": problem.text, "ground_truth": problem.answer} for problem in problems
+    ]
     files = {
         f"generator_{number}_rollouts.jsonl": [
             {
-                **one,
+                **fields,
                 "rollouts": [
-                    {"rollout_id": place, "scaffold": replies[one["problem_id"]][kind]}
-                    for place, kind in enumerate(REPLIES, 1)
+                    {"rollout_id": position, "scaffold": replies[fields["problem_id"]][kind]}
+                    for position, kind in enumerate(REPLIES, 1)
                 ],
                 "timestamp": "t",
             }
-            for one in same
+            for fields in problem_fields
         ]
         for number in (1, 2, 3)
     }
     files["critic_results.jsonl"] = [
         {
-            **one,
+            **fields,
             "generator_id": f"generator_{number}",
-            "fused_scaffold": replies[one["problem_id"]]["good"],
+            "fused_scaffold": replies[fields["problem_id"]]["good"],
             "final_answer": None,
             "timestamp": "t",
         }
-        for one in same
+        for fields in problem_fields
         for number in (1, 2, 3)
     ]
     for name, lines in files.items():
@@ -87,6 +89,6 @@ def test_games_run_on_the_rails_of_every_task(default_index, tmp_path):
             assert without_game["reward_detail"]["remarks"][0].startswith("the run ended with no_game")
             assert group["stats"]["triggered"]
         experiences = json.loads((world.experiences / "generator_1_experiences.json").read_text())
-        assert {one["source_problem"] for one in experiences} == {row["id"] for row in rows}
+        assert {experience["source_problem"] for experience in experiences} == {row["id"] for row in rows}
         fusions = fusions_of(world)
         assert [fusion["is_correct"] for fusion in fusions] == [True] * 3

@@ -298,18 +298,18 @@ def policy_rows(loss_type, level):
     _, mask, old, ref, rewards = a_step()
     totals = StepTotals(8, int(mask.sum()))
 
-    def rows(logps, part):
+    def rows(logps, chunk):
         return policy_loss(
             logps,
-            old[part],
-            rewards[part] - 0.5,
-            mask[part],
+            old[chunk],
+            rewards[chunk] - 0.5,
+            mask[chunk],
             loss_type=loss_type,
             epsilon=0.1,
             epsilon_high=1.1 if loss_type == "cispo" else 0.1,
             importance_sampling_level=level,
             beta=0.1,
-            ref_logps_BC=ref[part],
+            ref_logps_BC=ref[chunk],
             max_completion_length=6,
             totals=totals,
         )
@@ -319,13 +319,13 @@ def policy_rows(loss_type, level):
 
 def sft_rows():
     _, mask, *_ = a_step()
-    return lambda logps, part: LossTerm(sft_loss(logps, mask[part], tokens=int(mask.sum())), {})
+    return lambda logps, chunk: LossTerm(sft_loss(logps, mask[chunk], tokens=int(mask.sum())), {})
 
 
 def rce_rows():
     _, mask, _, _, rewards = a_step()
     group = torch.arange(8) // 4
-    return lambda logps, part: rce_loss(logps, mask[part], rewards[part], group[part], temperature=0.5, groups=2)
+    return lambda logps, chunk: rce_loss(logps, mask[chunk], rewards[chunk], group[chunk], temperature=0.5, groups=2)
 
 
 TERMS = {

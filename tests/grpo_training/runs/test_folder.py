@@ -53,7 +53,7 @@ def generate(folder, *flags, model="m"):
         (folder / "api.json").write_text(json.dumps({"default": entry}))
         words = ["--api-config", folder / "api.json", "--rollouts", 2, "--tau", 9, *flags]
         assert generator1.main([str(word) for word in words]) == 0
-    return [seen.body for seen in app["seen"]]
+    return [request.body for request in app["seen"]]
 
 
 @pytest.mark.parametrize(
@@ -101,13 +101,13 @@ ONE, TWO = {"api_key": "EMPTY", "model": "m"}, {"api_key": "EMPTY", "model": "n"
 )
 def test_a_generator_may_be_the_first_with_only_its_own_entry_filled_in(folder, number, first, name):
     write(folder / "words.jsonl", ["red"])
-    own = f"generator_{number}"
+    role = f"generator_{number}"
     with serve_in_thread(chat_app(lambda body, index: "red" if index % 2 else "blue")) as url:
         entries = {} if first is None else {"generator_1": {"base_url": url, **first}}
-        (folder / "api.json").write_text(json.dumps({**entries, own: {**TWO, "base_url": url}}))
+        (folder / "api.json").write_text(json.dumps({**entries, role: {**TWO, "base_url": url}}))
         words = ["--api-config", "api.json", "--dataset", "words.jsonl", "--rollouts", "2", "--tau", "9"]
         assert (generator2, generator3)[number - 2].main(words) == 0
-        assert (folder / "runs" / name / f"cache/{own}_rollouts.jsonl").is_file()
+        assert (folder / "runs" / name / f"cache/{role}_rollouts.jsonl").is_file()
         if first and "model" in first and "base_url" not in first:
             with pytest.raises(ConfigurationError, match="API key|NOT_SET_HERE"):
                 generator1.main(words)
@@ -124,8 +124,8 @@ def test_the_folders_of_the_document_are_named_once(folder, capsys):
         assert generator3.main([str(word) for word in words]) == 0
         assert critic.main(["--base-url", url, "--model", "m"]) == 0
         assert not (folder / "runs").exists()
-        found = {path.name for path in (folder / "grpo_training/cache").glob("*.jsonl")}
-        assert found == {*(f"generator_{number}_rollouts.jsonl" for number in (1, 2, 3)), "critic_results.jsonl"}
+        names = {path.name for path in (folder / "grpo_training/cache").glob("*.jsonl")}
+        assert names == {*(f"generator_{number}_rollouts.jsonl" for number in (1, 2, 3)), "critic_results.jsonl"}
         assert (folder / "data/grpo_experiences/critic_experiences.json").is_file()
         write(folder / "words2.jsonl", ["green"])
         assert generator2.main([str(word) for word in [*words, "--dataset", folder / "words2.jsonl"]]) == 0
@@ -235,8 +235,8 @@ def test_a_task_of_a_file_is_known_to_later_commands_under_any_spelling_of_its_p
     write(folder / "words.jsonl", ["red", "blue"])
     generate(folder, "--dataset", folder / "words.jsonl", "--task", "./own.py:TASK")
     assert generate(folder, "--dataset", folder / "words.jsonl", "--task", "own.py:TASK") == []
-    given = ["--to", "trl-grpo", "--output", folder / "out.jsonl"]
-    assert export.main([str(word) for word in given]) == 0
+    flags = ["--to", "trl-grpo", "--output", folder / "out.jsonl"]
+    assert export.main([str(word) for word in flags]) == 0
     app = chat_app(lambda body, index: "red")
     with serve_in_thread(app) as url:
         words = ["--base-url", url, "--model", "m", "--generators", "1", "--learn", "none"]
@@ -313,21 +313,21 @@ def with_library(folder, name):
     libraries = folder / "runs" / name / "experiences"
     libraries.mkdir(parents=True)
     (libraries / "generator_1_experiences.json").write_text(json.dumps([{"id": "G1-001", "content": LESSON}]))
-    own = ("--dataset", folder / "words.jsonl", "--task", folder / "own.py:TASK", "--run", name, "--learn", "none")
-    generate(folder, *own, "--select", "all")
+    flags = ("--dataset", folder / "words.jsonl", "--task", folder / "own.py:TASK", "--run", name, "--learn", "none")
+    generate(folder, *flags, "--select", "all")
 
 
 def test_an_evaluation_of_a_run_has_its_library_and_its_task(folder):
     with_library(folder, "second")
     app = chat_app(lambda body, index: "red")
     with serve_in_thread(app) as url:
-        asked = ["--base-url", url, "--model", "m", "--dataset", "words.jsonl", "--task", "second"]
-        asked += ["--num-samples", "2", "--k-values", "1"]
-        assert evaluate.main([*asked, "--run", "second"]) == 0
-        assert evaluate.main([*asked, "--output", "plain.json"]) == 0
-    with_lesson = [LESSON in str(seen.body["messages"]) for seen in app["seen"]]
+        flags = ["--base-url", url, "--model", "m", "--dataset", "words.jsonl", "--task", "second"]
+        flags += ["--num-samples", "2", "--k-values", "1"]
+        assert evaluate.main([*flags, "--run", "second"]) == 0
+        assert evaluate.main([*flags, "--output", "plain.json"]) == 0
+    with_lesson = [LESSON in str(request.body["messages"]) for request in app["seen"]]
     assert (with_lesson.count(True), with_lesson.count(False)) == (2, 2)
     figures = json.loads((folder / "runs/second/cache/evaluation_results.json").read_text())
     assert figures != json.loads((folder / "plain.json").read_text())
     with pytest.raises(InputError, match="--run and --experiences exclude each other"):
-        evaluate.main([*asked, "--run", "second", "--experiences", "x.json"])
+        evaluate.main([*flags, "--run", "second", "--experiences", "x.json"])

@@ -8,12 +8,12 @@ from grpo_training.runs.reply_watch import ReplyWatch, tokens_of
 
 def warnings(replies, style="full", max_tokens=400):
     """What is told about replies ``c`` (cut off), ``u`` (unreadable), ``b`` (both) and ``.``, and after how many."""
-    told, added = [], []
-    watch = ReplyWatch(style, max_tokens, lambda text: told.append((len(added), text)))
+    messages, added = [], []
+    watch = ReplyWatch(style, max_tokens, lambda text: messages.append((len(added), text)))
     for kind in replies:
         added.append(kind)
         watch.add(is_cut_off=kind in "cb", is_unreadable=kind in "ub")
-    return told
+    return messages
 
 
 def test_more_than_a_fifth_is_told_once_as_soon_as_twenty_replies_are_there():
@@ -50,11 +50,11 @@ def test_the_advice_is_what_the_run_does_not_do_yet(replies, style, max_tokens, 
 
 @pytest.mark.parametrize(("tokens", "max_tokens"), [(1, None), (1, 400), (50, 400)])
 def test_replies_that_end_where_the_context_is_full_do_not_ask_for_more_tokens(tokens, max_tokens):
-    told = []
-    watch = ReplyWatch("compact", max_tokens, told.append)
+    messages = []
+    watch = ReplyWatch("compact", max_tokens, messages.append)
     for _ in range(20):
         watch.add(is_cut_off=True, is_unreadable=True, tokens=tokens)
-    [text] = told
+    [text] = messages
     assert "20 ended after a few tokens as the context of the server was full" in text
     assert "num_ctx" in text
     assert "larger --max-tokens" not in text
@@ -66,11 +66,11 @@ def test_an_empty_reply_of_several_in_a_request_counts_as_one_token():
 
 
 def test_long_replies_are_told_once_with_what_all_of_them_cost():
-    told = []
-    watch = ReplyWatch("full", None, told.append, planned=480, cost_usd=lambda tokens: 2e-6 * tokens)
+    messages = []
+    watch = ReplyWatch("full", None, messages.append, planned=480, cost_usd=lambda tokens: 2e-6 * tokens)
     for _ in range(60):
         watch.add(is_cut_off=False, is_unreadable=False, tokens=1240)
-    assert told == [
+    assert messages == [
         "A reply has 1,240 tokens so far, and the estimate assumed 250: about 0.6 million tokens in all 480 replies, "
         "1.19 USD"
     ]
@@ -78,8 +78,8 @@ def test_long_replies_are_told_once_with_what_all_of_them_cost():
 
 @pytest.mark.parametrize(("tokens", "planned"), [(500, 480), (1240, 20), (1240, 0)])
 def test_replies_of_the_usual_length_and_few_of_them_are_not_told(tokens, planned):
-    told = []
-    watch = ReplyWatch("full", None, told.append, planned=planned)
+    messages = []
+    watch = ReplyWatch("full", None, messages.append, planned=planned)
     for _ in range(60):
         watch.add(is_cut_off=False, is_unreadable=False, tokens=tokens)
-    assert told == []
+    assert messages == []

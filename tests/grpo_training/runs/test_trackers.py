@@ -32,7 +32,7 @@ def calls(monkeypatch):
     """Stand-ins of the packages."""
     calls = Calls()
     run = SimpleNamespace(log=calls.log, finish=calls.finish)
-    wandb = SimpleNamespace(init=lambda **given: (calls.append(("init", (), given)), run)[1])
+    wandb = SimpleNamespace(init=lambda **arguments: (calls.append(("init", (), arguments)), run)[1])
     for name, module in {"wandb": wandb, "mlflow": calls, "trackio": calls}.items():
         monkeypatch.setitem(sys.modules, name, module)
     return calls

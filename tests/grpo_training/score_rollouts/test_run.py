@@ -28,9 +28,9 @@ def test_rows_keep_their_keys_and_get_verdict_reward_and_advantage(scoring):
     ]
     assert main(scoring.arguments(scoring.write("r.jsonl", rows))) == 0
     scored = scoring.rows()
-    for row, given in zip(scored, rows, strict=True):
-        assert {key: row[key] for key in given} == given
-        assert list(row)[: len(given)] == list(given)
+    for row, original in zip(scored, rows, strict=True):
+        assert {key: row[key] for key in original} == original
+        assert list(row)[: len(original)] == list(original)
     # weights 0.75 and 0.25: right 0.875, wrong 0.125; "plain" has no style, so 0
     assert [row["reward"]["total"] for row in scored] == pytest.approx([0.875, 0.875, 0.125, 0.0])
     assert scored[3]["reward"]["components"] == {"r_ans": 0.0, "style": None}
@@ -214,7 +214,7 @@ def test_scored_replies_of_other_programs_are_shown(scoring, capsys):
     main(scoring.arguments(scoring.write("r.jsonl", rows)))
     assert [row["prompt_id"] for row in scoring.rows()] == ["p0"] * 3
     [group] = scored_groups(scoring.folder / "scored.jsonl")
-    assert [one.completion.text for one in group.rollouts] == [f"<answer>{n}</answer>" for n in (0, 7, 8)]
+    assert [rollout.completion.text for rollout in group.rollouts] == [f"<answer>{n}</answer>" for n in (0, 7, 8)]
     assert show.main([str(scoring.folder / "scored.jsonl")]) == 0
     assert "p0" in capsys.readouterr().out
 
@@ -241,16 +241,16 @@ def test_two_processes_give_the_same_file(scoring):
 
 def test_what_a_user_said_is_no_reply(scoring):
     scoring.prompts(1)
-    said, asked = (
+    reply, prompt = (
         {"role": "assistant", "content": "<answer>7</answer>"},
         {"role": "user", "content": "<answer>0</answer>"},
     )
-    path = scoring.write("r.jsonl", [{"prompt_id": "p0", "completion": [said, asked]}])
+    path = scoring.write("r.jsonl", [{"prompt_id": "p0", "completion": [reply, prompt]}])
     assert main(scoring.arguments(path)) == 0
     assert [row["is_correct"] for row in scoring.rows()] == [False]
     with pytest.raises(InputError, match="it has no reply") as caught:
         main(
-            scoring.arguments(scoring.write("only.jsonl", [{"prompt_id": "p0", "completion": [asked]}]), out="o.jsonl")
+            scoring.arguments(scoring.write("only.jsonl", [{"prompt_id": "p0", "completion": [prompt]}]), out="o.jsonl")
         )
     assert "only.jsonl:1" in str(caught.value)
 
@@ -260,9 +260,9 @@ def test_no_file_is_written_over_another_that_is_read(scoring):
     path = scoring.write("r.jsonl", [rollout("p0", "0")])
     words = scoring.arguments(path)
     prompts = words[words.index("--prompts") + 1]
-    for flag, place in (("--cache", path), ("--cache", prompts), ("--out", prompts)):
+    for flag, file in (("--cache", path), ("--cache", prompts), ("--out", prompts)):
         with pytest.raises(InputError, match=f"{flag} must be another file than"):
-            main([*words, flag, str(place)])
+            main([*words, flag, str(file)])
     assert len(path.read_text().splitlines()) == 1
 
 
@@ -296,7 +296,7 @@ def test_an_option_that_has_no_effect_is_said(place, capsys):
     files = {"prompts": "p.jsonl", "rollouts": "r.jsonl", "out": "o.jsonl"}
     settings = with_check_options([])(**files, validator_cli=place)
     assert configured(task_named("phaser"), settings).check_options.skip_runtime is False
-    said = capsys.readouterr().err
-    assert said == "--validator-cli has no effect: the validator of this project is used.\n"
+    message = capsys.readouterr().err
+    assert message == "--validator-cli has no effect: the validator of this project is used.\n"
     configured(task_named("phaser"), with_check_options(["--task=phaser"])(**files, skip_runtime=True))
     assert capsys.readouterr().err == ""

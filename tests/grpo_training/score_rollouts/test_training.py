@@ -14,10 +14,10 @@ def test_the_trainer_finds_the_groups_and_the_advantages_of_the_file(scoring):
 
     scoring.prompts(3)
     rows = [
-        *(rollout("p0", answer, place, step=1) for place, answer in enumerate(["0", "7", "plain", "8"])),
-        *(rollout("p0", answer, place, step=2) for place, answer in enumerate(["0", "0", "plain"])),
-        *(rollout("p1", answer, place) for place, answer in enumerate(["broken", "2"])),  # left out as a whole
-        *(rollout("p2", answer, place) for place, answer in enumerate(["4", "5"])),
+        *(rollout("p0", answer, index, step=1) for index, answer in enumerate(["0", "7", "plain", "8"])),
+        *(rollout("p0", answer, index, step=2) for index, answer in enumerate(["0", "0", "plain"])),
+        *(rollout("p1", answer, index) for index, answer in enumerate(["broken", "2"])),  # left out as a whole
+        *(rollout("p2", answer, index) for index, answer in enumerate(["4", "5"])),
     ]
     assert main(scoring.arguments(scoring.write("r.jsonl", rows))) == 3  # more than 5 % could not be verified
     config = GRPOTrainingConfig(
@@ -44,7 +44,7 @@ def test_rows_that_name_their_prompt_otherwise_are_trained_on_in_the_same_groups
     from grpo_training.train.data.training_data import load_training_data
 
     scoring.prompts(1)
-    rows = [rollout("p0", answer, place, step=step) for step in (1, 2) for place, answer in enumerate(["0", "7"])]
+    rows = [rollout("p0", answer, index, step=step) for step in (1, 2) for index, answer in enumerate(["0", "7"])]
     for row in rows:
         row["problem_id"] = row.pop("prompt_id")
     assert main(scoring.arguments(scoring.write("r.jsonl", rows))) == 0

@@ -33,7 +33,7 @@ def _write(folder):
         value = {shot: float(rows[shot, 0]) for shot in pool}
         pairs = [tuple(rng.choice(pool, size=2, replace=False).tolist()) for _ in range(6)]
         pairs = sorted(dict.fromkeys(pairs), key=lambda pair: -value[pair[0]] - value[pair[1]])[:5]
-        scores = [0.04 + 0.01 * (value[one] + value[other]) for one, other in pairs]
+        scores = [0.04 + 0.01 * (value[first] + value[second]) for first, second in pairs]
         beams[str(query)] = {
             "id_list": [[*pair, query] for pair in pairs],
             "score_list": scores,

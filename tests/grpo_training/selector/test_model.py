@@ -28,7 +28,7 @@ def inputs(batch=3, places=5, seed=1):
 
 
 def test_parameters_of_the_published_size():
-    assert sum(each.numel() for each in PointerSelector(SelectorConfig(512)).parameters()) == 657_152
+    assert sum(weight.numel() for weight in PointerSelector(SelectorConfig(512)).parameters()) == 657_152
 
 
 def test_equal_dimensions_need_no_input_projection():
@@ -46,22 +46,22 @@ def test_logits_are_bounded_and_used_places_are_masked():
     assert float(first.abs().max()) <= 10.001
     assert second.gather(2, chosen.unsqueeze(-1)).flatten().tolist() == [-100.0] * 3
     by_hand = [
-        math.log(math.exp(row[place]) / sum(map(math.exp, row)))
-        for row, place in zip(first[:, 0].tolist(), (0, 2, 4), strict=True)
+        math.log(math.exp(row[index]) / sum(map(math.exp, row)))
+        for row, index in zip(first[:, 0].tolist(), (0, 2, 4), strict=True)
     ]
-    found = sequence_logps(model, encoded, chosen.unsqueeze(-1)).flatten().tolist()
-    assert found == pytest.approx(by_hand, rel=1e-4)
+    logps = sequence_logps(model, encoded, chosen.unsqueeze(-1)).flatten().tolist()
+    assert logps == pytest.approx(by_hand, rel=1e-4)
 
 
 def test_the_logits_depend_on_what_was_chosen_before():
     query, pool = inputs(batch=1)
     model = make()
     encoded = model.encode(query, pool)
-    one, other = (
+    logits, other_logits = (
         model.logits(encoded, model.step(encoded, model.begin(encoded, 1), torch.tensor([[first]])))[0, 0, 2:4]
         for first in (0, 1)
     )
-    assert not torch.allclose(one, other)
+    assert not torch.allclose(logits, other_logits)
 
 
 def test_a_padded_pool_gives_what_the_query_alone_gives():
@@ -95,7 +95,7 @@ def test_a_wide_beam_finds_every_pair_with_its_exact_log_prob():
     assert float(logps.exp().sum()) == pytest.approx(1, abs=1e-4)
     best = beam_search(model, encoded, 2, 12)
     expected = sorted(zip(logps.tolist(), pairs, strict=True), reverse=True)
-    assert [tuple(one) for one in best.places_BNS[0].tolist()] == [pair for _, pair in expected]
+    assert [tuple(pair) for pair in best.places_BNS[0].tolist()] == [pair for _, pair in expected]
     assert best.logps_BN[0].tolist() == pytest.approx([logp for logp, _ in expected], abs=1e-4)
     first = int(model.logits(encoded, model.begin(encoded, 1)).argmax())
     assert beam_search(model, encoded, 2, 1).places_BNS[0, 0, 0] == first
@@ -113,7 +113,7 @@ def test_a_checkpoint_restores_the_weights_and_refuses_others(tmp_path):
     loaded, info = load_model(tmp_path / "a.ckpt")
     assert (info.phase, info.epoch, info.shots, info.embeddings) == ("sft", 3, 2, {"files": ["e.npy"]})
     labels = torch.tensor([[[0, 1]]] * 3)
-    assert torch.equal(*(sequence_logps(each, each.encode(query, pool), labels) for each in (loaded, model)))
+    assert torch.equal(*(sequence_logps(policy, policy.encode(query, pool), labels) for policy in (loaded, model)))
 
     content = load_plain(tmp_path / "a.ckpt")
     # earlier attempts lost weights because names did not match and nobody looked

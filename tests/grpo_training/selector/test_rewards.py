@@ -25,10 +25,10 @@ def test_z_scores_have_mean_0_and_std_1_also_for_tiny_scores():
     expected = torch.tensor([[0.0074, 0.0064, -0.0016, -0.0036, -0.0086]]) / STD
     for scale in (1.0, 1e-6, 1e4):
         scores = torch.tensor([SCORES], dtype=torch.float64) * scale
-        found = normalize_rewards_zscore(scores)
-        assert torch.allclose(found.float(), expected, atol=1e-4)
-        assert abs(float(found.mean())) < 1e-9
-        assert abs(float(found.std()) - 1) < 1e-9
+        z_scores = normalize_rewards_zscore(scores)
+        assert torch.allclose(z_scores.float(), expected, atol=1e-4)
+        assert abs(float(z_scores.mean())) < 1e-9
+        assert abs(float(z_scores.std()) - 1) < 1e-9
 
 
 def test_equal_rewards_have_no_spread_whatever_their_rounding():
@@ -58,8 +58,8 @@ def test_softmax_weights():
     assert float((raw - 0.2).abs().max()) < 0.001
     scored = compute_softmax_weights(normalize_rewards_zscore(torch.tensor([SCORES])), temperature=0.5)
     # exp(2 x z): z = 1.0875, 0.9406, -0.2351, -0.5291, -1.2639
-    powers = [math.exp(2 * one) for one in (1.0875, 0.9406, -0.2351, -0.5291, -1.2639)]
-    assert torch.allclose(scored[0], torch.tensor([one / sum(powers) for one in powers]), atol=1e-3)
+    powers = [math.exp(2 * z) for z in (1.0875, 0.9406, -0.2351, -0.5291, -1.2639)]
+    assert torch.allclose(scored[0], torch.tensor([power / sum(powers) for power in powers]), atol=1e-3)
     with pytest.raises(ConfigurationError, match="must be above 0"):
         compute_softmax_weights(raw, temperature=0)
 

@@ -53,8 +53,8 @@ def test_a_run_tells_that_the_pocket_model_does_not_know_its_prompts(monkeypatch
 
 
 def test_the_pocket_model_gets_its_own_prompts_and_sampling_unless_prompts_are_given():
-    def asked(**given):
-        settings = GeneratorSettings(**given).for_its_model()
+    def asked(**fields):
+        settings = GeneratorSettings(**fields).for_its_model()
         return settings.prompts, settings.temperature, settings.max_tokens, settings.cases
 
     assert asked(endpoint="local") == ("pocket", 1.0, 256, 0)

@@ -38,8 +38,8 @@ def test_auto_is_vllm_where_its_build_fits_the_machine(monkeypatch, tmp_path, ve
     assert automatic_engine() == (TRANSFORMERS, "vLLM is not installed")
     program = install_vllm(tmp_path / ".venv-vllm", version)
     monkeypatch.chdir(tmp_path)
-    found, why = automatic_engine()
-    assert found.name == choose_engine().name == engine
+    chosen, why = automatic_engine()
+    assert chosen.name == choose_engine().name == engine
     assert str(program) in why
     assert choose_engine("vllm") is VLLM
 
@@ -52,8 +52,8 @@ def test_vllm_of_this_environment_comes_before_venv_vllm_and_that_before_the_pat
     beside = install_vllm(tmp_path / ".venv-vllm", "0.32.0+cpu")
     monkeypatch.chdir(tmp_path)
     assert find_vllm() == (str(beside), "0.32.0+cpu")
-    own = install_vllm(tmp_path / "own", "0.33.0")
-    assert find_vllm() == (str(own), "0.33.0")
+    inside = install_vllm(tmp_path / "own", "0.33.0")
+    assert find_vllm() == (str(inside), "0.33.0")
 
 
 @pytest.mark.parametrize(
@@ -93,9 +93,9 @@ def test_the_build_for_cpus_gets_a_batch_that_holds_every_request(monkeypatch, t
         assert find_vllm().variables["OMP_NUM_THREADS"] == threads
     assert find_vllm().variables["TORCH_COMPILE_DISABLE"] == find_vllm().variables["PYTHONFAULTHANDLER"] == "1"
     install_vllm(tmp_path / ".venv-vllm", "0.32.0")
-    place = ["--host", "127.0.0.1", "--port", "8000"]
+    address = ["--host", "127.0.0.1", "--port", "8000"]
     named = ["--served-model-name", "model-1", "folder"]
-    assert VLLM.command(Path("model"), None, 8000, ["model-1", "folder"])[1:] == ["serve", "model", *place, *named]
+    assert VLLM.command(Path("model"), None, 8000, ["model-1", "folder"])[1:] == ["serve", "model", *address, *named]
     assert find_vllm().variables == {}
 
 

@@ -37,10 +37,10 @@ def folder_of(tmp_path, name, **tensors):
 
 def test_a_change_in_any_tensor_changes_the_digest(tmp_path):
     same = {"first": 1, "middle": 2, "last": 3}
-    one, copy = folder_of(tmp_path, "one", **same), folder_of(tmp_path, "copy", **same)
+    model, copy = folder_of(tmp_path, "one", **same), folder_of(tmp_path, "copy", **same)
     other = folder_of(tmp_path, "other", **{**same, "middle": 9})
-    assert content_digest([one]) == content_digest([copy]) != content_digest([other])
-    assert content_digest([one, other]) != content_digest([other, one])
+    assert content_digest([model]) == content_digest([copy]) != content_digest([other])
+    assert content_digest([model, other]) != content_digest([other, model])
 
 
 @pytest.mark.parametrize("content", [b"", b"weights", b"\xff" * 20, struct.pack("<Q", 4) + b"null"])
@@ -51,21 +51,21 @@ def test_files_that_are_no_safetensors_have_a_digest(tmp_path, content):
 
 
 def test_an_adapter_that_names_another_model_is_refused(tmp_path):
-    one, other = folder_of(tmp_path, "one", w=1), folder_of(tmp_path, "other", w=2)
+    model, other = folder_of(tmp_path, "one", w=1), folder_of(tmp_path, "other", w=2)
     copy = folder_of(tmp_path, "copy", w=1)
     adapter = tmp_path / "adapter"
     with pytest.raises(MissingInputError, match="No adapter in"):
-        find_model(one, adapter)
+        find_model(model, adapter)
     adapter.mkdir()
-    (adapter / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": str(one)}))
-    find_model(one, adapter)
+    (adapter / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": str(model)}))
+    find_model(model, adapter)
     find_model(copy, adapter)
     with pytest.raises(ConfigurationError, match="does not fit the model") as raised:
         find_model(other, adapter)
-    assert str(one) in raised.value.why
+    assert str(model) in raised.value.why
     (adapter / "adapter_config.json").write_text("[")
     with pytest.raises(ConfigurationError, match="cannot be read"):
-        find_model(one, adapter)
+        find_model(model, adapter)
 
 
 @pytest.fixture
@@ -88,12 +88,12 @@ def test_a_name_of_the_hub_is_the_model_in_its_cache(cached, tmp_path, monkeypat
     assert find_model(Path("someone/small-1b")) == cached
     assert cached_model("someone/small-1b") == cached
     monkeypatch.chdir(tmp_path)
-    own = Path("someone/small-1b")
+    folder = Path("someone/small-1b")
     folder_of(tmp_path, "someone", w=2).rename(tmp_path / "moved")
-    own.parent.mkdir()
-    (tmp_path / "moved").rename(own)
-    assert find_model(own) == own  # a folder comes before a name
-    assert cached_model(str(own)) is None
+    folder.parent.mkdir()
+    (tmp_path / "moved").rename(folder)
+    assert find_model(folder) == folder  # a folder comes before a name
+    assert cached_model(str(folder)) is None
     assert model_name(cached) == "small-1b"
     assert model_name(Path("models/small-1b")) == "small-1b"
 

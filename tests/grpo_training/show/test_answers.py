@@ -11,7 +11,7 @@ from tests.support.recorded_replies import EXAMPLE
 @pytest.fixture
 def shown(capsys):
     def run(*arguments):
-        assert show.main([str(one) for one in arguments]) == 0
+        assert show.main([str(argument) for argument in arguments]) == 0
         return capsys.readouterr().out
 
     return run
@@ -81,8 +81,8 @@ def test_json_has_the_stored_records(shown):
     assert [record.get("generator_id") for record in records] == ["generator_1", "generator_2", "generator_3"] * 2
     listed = json.loads(shown(EXAMPLE, "--json"))
     assert len(listed) == 4 * 8
-    assert {one["role"] for one in listed} == {"generator_1", "generator_2", "generator_3", "critic"}
-    assert sum(one["right"] for one in listed if one["role"] == "generator_1") == 11
+    assert {entry["role"] for entry in listed} == {"generator_1", "generator_2", "generator_3", "critic"}
+    assert sum(entry["right"] for entry in listed if entry["role"] == "generator_1") == 11
 
 
 @pytest.mark.parametrize("role", ["generator_1", "generator_3", "critic"])
@@ -92,23 +92,23 @@ def test_the_list_has_the_mean_and_the_standard_deviation_of_each_group(shown, r
     assert text.startswith("8 groups\n")
     name = "critic_results.jsonl" if role == "critic" else f"{role}_rollouts.jsonl"
     lines = [json.loads(line) for line in (EXAMPLE / name).read_text().splitlines()]
-    for one in listed:
-        of_problem = [line for line in lines if line["problem_id"] == one["problem_id"]]
+    for entry in listed:
+        of_problem = [line for line in lines if line["problem_id"] == entry["problem_id"]]
         stored = [line["stats"] for line in of_problem if "stats" in line]
         if stored:
-            assert (one["mean"], one["std"]) == pytest.approx((stored[0]["mean"], stored[0]["std"]))
+            assert (entry["mean"], entry["std"]) == pytest.approx((stored[0]["mean"], stored[0]["std"]))
         else:
-            assert one["mean"] == pytest.approx(sum(line["rewards"]["r_total"] for line in of_problem) / 3)
-        assert f"{one['mean']:.3f}" in text
-        assert f"{one['std']:.3f}" in text
+            assert entry["mean"] == pytest.approx(sum(line["rewards"]["r_total"] for line in of_problem) / 3)
+        assert f"{entry['mean']:.3f}" in text
+        assert f"{entry['std']:.3f}" in text
 
 
 def test_the_list_has_dashes_for_groups_without_rewards(shown, tmp_path):
     group = {"problem_id": "p", "problem_text": "?", "ground_truth": "1", "rollouts": [{"rollout_id": 1}]}
     (tmp_path / "generator_1_rollouts.jsonl").write_text(json.dumps({**group, "timestamp": "t"}) + "\n")
     assert shown(tmp_path).startswith("1 group\n")
-    [one] = json.loads(shown(tmp_path, "--json"))
-    assert (one["mean"], one["std"]) == (None, None)
+    [entry] = json.loads(shown(tmp_path, "--json"))
+    assert (entry["mean"], entry["std"]) == (None, None)
 
 
 def test_hostile_text_does_not_reach_the_terminal(shown, tmp_path):
@@ -127,8 +127,8 @@ def test_what_is_not_stored_is_one_error(tmp_path):
         show.main([str(EXAMPLE), "quickstart-handshake-f1e3bd0469"])
     with pytest.raises(InputError, match="a part of several ids"):
         show.main([str(EXAMPLE), "quickstart"])
-    for problem, what in (["handshakes"], "has no"), ([], "No problem has an"):
-        with pytest.raises(InputError, match=rf"{what} epoch 3 in .*\nEpochs: 0"):
+    for problem, message in (["handshakes"], "has no"), ([], "No problem has an"):
+        with pytest.raises(InputError, match=rf"{message} epoch 3 in .*\nEpochs: 0"):
             show.main([str(EXAMPLE), *problem, "--epoch", "3"])
     with pytest.raises(MissingInputError, match="No results in"):
         show.main([str(tmp_path), "p"])

@@ -68,9 +68,9 @@ def test_labels_are_the_reply_alone():
     for row, example in enumerate(examples):
         kept = batch["labels"][row] != -100
         assert (batch["labels"][row][kept] == batch["input_ids"][row][kept]).all()
-        said = tokenizer.decode(batch["labels"][row][kept])
-        assert example["code"] in said
-        assert example["prompt"] not in said
+        target = tokenizer.decode(batch["labels"][row][kept])
+        assert example["code"] in target
+        assert example["prompt"] not in target
         assert example["prompt"] in tokenizer.decode(batch["input_ids"][row][~kept])
         assert not kept[batch["attention_mask"][row] == 0].any()
     assert "1 is no prime." in tokenizer.decode(batch["input_ids"][0])

@@ -49,7 +49,7 @@ def test_what_can_be_used_is_split_and_the_rest_is_reported(sources, tmp_path, c
     out = tmp_path / "out"
     assert main(["--output_dir", str(out), "--apps_difficulty", "introductory", "--seed", "1"]) == 0
     train, val = (load_problems(str(out / f"{name}.jsonl")) for name in ("train", "val"))
-    names = {each.id for each in train} | {each.id for each in val}
+    names = {problem.id for problem in train} | {problem.id for problem in val}
     assert names == {f"mbpp_{number}" for number in range(601, 621)} | {"apps_train_0"}
     assert len(train) + len(val) == 21
     report = json.loads((out / "data_report.json").read_text())
@@ -61,8 +61,8 @@ def test_what_can_be_used_is_split_and_the_rest_is_reported(sources, tmp_path, c
     }
     assert (report["train"]["problems"], report["val"]["problems"]) == (len(train), len(val))
     assert "stub_passes: 1" in capsys.readouterr().out
-    for each in train:
-        digest = hashlib.sha256(f"1|{each.id}".encode()).hexdigest()
+    for problem in train:
+        digest = hashlib.sha256(f"1|{problem.id}".encode()).hexdigest()
         assert int(digest, 16) / 16**64 < 0.8
 
 
@@ -80,28 +80,28 @@ def test_more_problems_never_move_others():
     few, many = [problem(number) for number in range(601, 650)], [problem(number) for number in range(601, 900)]
     train, val = split(few, 42, 0.8)
     more_train, more_val = split(many, 42, 0.8)
-    assert {one.id for one in train} <= {one.id for one in more_train}
-    assert {one.id for one in val} <= {one.id for one in more_val}
+    assert {member.id for member in train} <= {member.id for member in more_train}
+    assert {member.id for member in val} <= {member.id for member in more_val}
     assert 0.7 < len(more_train) / len(many) < 0.9
     assert split(many, 43, 0.8)[1] != more_val
 
 
-def _jaccard(one, other):
-    return len(one & other) / len(one | other)
+def _jaccard(first, second):
+    return len(first & second) / len(first | second)
 
 
 def test_near_duplicates_by_hand():
-    one, other = "find the sum of all even numbers in a list", "Find the sum of all even numbers in a list!"
-    assert _jaccard(_shingles(one), _shingles(other)) == 1.0
+    text, variant = "find the sum of all even numbers in a list", "Find the sum of all even numbers in a list!"
+    assert _jaccard(_shingles(text), _shingles(variant)) == 1.0
     # Ten words are eight triples; another last word changes one of them: 7 in both, 9 in all.
     changed = "find the sum of all even numbers in a tuple"
-    assert _jaccard(_shingles(one), _shingles(changed)) == pytest.approx(7 / 9)
-    train = [problem(601, one), problem(602, changed), problem(603, "something else is asked here"), problem(604, "x")]
+    assert _jaccard(_shingles(text), _shingles(changed)) == pytest.approx(7 / 9)
+    train = [problem(601, text), problem(602, changed), problem(603, "something else is asked here"), problem(604, "x")]
     drops = []
-    kept = without_near_duplicates(train, [problem(605, other)], 0.8, drops)
-    assert [each.id for each in kept] == ["mbpp_602", "mbpp_603", "mbpp_604"]
+    kept = without_near_duplicates(train, [problem(605, variant)], 0.8, drops)
+    assert [member.id for member in kept] == ["mbpp_602", "mbpp_603", "mbpp_604"]
     assert drops == [("mbpp_601", "near_duplicate", "its text is similar to that of mbpp_605 in val")]
-    assert len(without_near_duplicates(train, [problem(605, other)], 7 / 9, [])) == 2
+    assert len(without_near_duplicates(train, [problem(605, variant)], 7 / 9, [])) == 2
 
 
 def test_near_duplicates_are_those_that_comparing_all_pairs_finds():
@@ -114,12 +114,12 @@ def test_near_duplicates_are_those_that_comparing_all_pairs_finds():
     train, val = problems[:80], problems[80:]
     for threshold in (0.3, 0.5, 0.8, 1.0):
         alike = [
-            each.id for each in train
-            if any(_jaccard(_shingles(each.text), _shingles(other.text)) >= threshold for other in val)
+            member.id for member in train
+            if any(_jaccard(_shingles(member.text), _shingles(other.text)) >= threshold for other in val)
         ]  # fmt: skip
-        kept = {each.id for each in without_near_duplicates(train, val, threshold, [])}
+        kept = {member.id for member in without_near_duplicates(train, val, threshold, [])}
         assert alike
-        assert kept == {each.id for each in train} - set(alike)
+        assert kept == {member.id for member in train} - set(alike)
 
 
 def test_a_machine_that_cannot_run_programs_is_no_fault_of_the_problems(sources, tmp_path, monkeypatch):

@@ -50,7 +50,7 @@ def trace(index, code="f = 1", *, thinking=None, status="ok", verdict=PASSED, fi
 
 
 def decided(traces, kept=(), most=2, max_chars=1000):
-    return [one.rejected or "accepted" for one in accept(traces, kept, CANONICAL, most=most, max_chars=max_chars)]
+    return [trace.rejected or "accepted" for trace in accept(traces, kept, CANONICAL, most=most, max_chars=max_chars)]
 
 
 def test_each_reason_not_to_imitate_a_trace():
@@ -86,17 +86,17 @@ def test_the_choice_stands_when_a_part_of_it_is_on_the_disk_already():
     for _ in range(300):
         verdicts = [PASSED, PASSED, TestVerdict(passed=1, total=3, status="timeout")]
         traces = [trace(index, rng.choice(programs), verdict=rng.choice(verdicts)) for index in range(8)]
-        whole = accept(traces, (), CANONICAL, most=2, max_chars=1000)
-        there = rng.randrange(9)
-        kept = [KeptTrace.of(one, CANONICAL) for one in whole[:there]]
-        assert accept(traces[there:], kept, CANONICAL, most=2, max_chars=1000) == whole[there:]
+        choice = accept(traces, (), CANONICAL, most=2, max_chars=1000)
+        stored = rng.randrange(9)
+        kept = [KeptTrace.of(judged, CANONICAL) for judged in choice[:stored]]
+        assert accept(traces[stored:], kept, CANONICAL, most=2, max_chars=1000) == choice[stored:]
 
 
 def test_programs_that_differ_in_layout_comments_and_docstrings_only_are_the_same():
-    one = 'def f(x):\n    """Doubles."""\n    return 2 * x\n'
+    program = 'def f(x):\n    """Doubles."""\n    return 2 * x\n'
     other = "def f( x ):\n\n    return 2*x  # twice\n"
-    assert CANONICAL(one) == CANONICAL(other)
-    assert CANONICAL(one) != CANONICAL("def f(x):\n    return x * 2\n")
+    assert CANONICAL(program) == CANONICAL(other)
+    assert CANONICAL(program) != CANONICAL("def f(x):\n    return x * 2\n")
     assert CANONICAL("def f(:") != CANONICAL("def g(:")
 
 
@@ -404,9 +404,9 @@ def test_kill_nine_loses_nothing_and_pays_for_nothing_twice(tmp_path, undisturbe
         flags = world.arguments("--concurrency", 2)
         for moment in (0.1, 0.3, 0.5):
             process = ForkedCommand("grpo_training.generate_teacher_traces", flags)
-            seen = len(world.traffic.requests)
+            before = len(world.traffic.requests)
             until = time.monotonic() + 30
-            while len(world.traffic.requests) == seen and process.poll() is None and time.monotonic() < until:
+            while len(world.traffic.requests) == before and process.poll() is None and time.monotonic() < until:
                 time.sleep(0.005)
             time.sleep(moment)
             process.kill()

@@ -52,8 +52,8 @@ def verified(tmp_path):
 def config(path, **changes):
     from grpo_training.train.config import GRPOTrainingConfig
 
-    given = {"model_path": str(ROOT / "data/models/pocket"), "dataset_path": path, "prompts": "compact"}
-    return GRPOTrainingConfig(**given, mode="sft", validation_share=0, **changes)
+    fields = {"model_path": str(ROOT / "data/models/pocket"), "dataset_path": path, "prompts": "compact"}
+    return GRPOTrainingConfig(**fields, mode="sft", validation_share=0, **changes)
 
 
 def test_each_trace_is_executed_and_accepted_or_rejected(verified, capsys):
@@ -92,7 +92,7 @@ def test_accepted_traces_are_imitated_and_are_chats_for_supervised_training(veri
     tokenizer = load_tokenizer(settings)
     imitated = load_teacher_samples(tokenizer, settings.model_copy(update={"teacher_traces": verified}), DropReport())
     chats = load_chats(settings)
-    assert [one.completion_ids for (one,) in chats.groups] == [one.completion_ids for one in imitated]
+    assert [sample.completion_ids for (sample,) in chats.groups] == [sample.completion_ids for sample in imitated]
     assert len(imitated) == 2
     assert RIGHT in tokenizer.decode(imitated[0].completion_ids)
     assert str(chats.report).split() == "left out 4 traces: not accepted by the tests".split()

@@ -21,9 +21,9 @@ def state_of(body):
 def like_max_pressure(body, index):
     """The decision of Max-Pressure, from the text of the prompt alone."""
     state = state_of(body)
-    queues = {phase: each["avg_queue_veh"] for phase, each in state["phase_metrics_by_id"].items()}
-    mine = queues.pop(str(state["current_phase_id"]))
-    return json.dumps({"extend": "yes" if mine >= max(queues.values()) else "no"})
+    queues = {phase: metrics["avg_queue_veh"] for phase, metrics in state["phase_metrics_by_id"].items()}
+    current = queues.pop(str(state["current_phase_id"]))
+    return json.dumps({"extend": "yes" if current >= max(queues.values()) else "no"})
 
 
 @contextlib.contextmanager
@@ -41,10 +41,10 @@ def endpoint(answer=like_max_pressure, *, watch=None, **options):
 
 def marked_processes(mark):
     """Ids of the living processes whose environment has ``TEST_MARK=mark``."""
-    found = []
+    pids = []
     for path in Path("/proc").glob("[0-9]*/environ"):
         with contextlib.suppress(OSError):
             state = (path.parent / "stat").read_text().rpartition(")")[2].split()[0]
             if f"TEST_MARK={mark}".encode() in path.read_bytes().split(b"\0") and state != "Z":
-                found.append(int(path.parent.name))
-    return [pid for pid in found if pid != os.getpid()]
+                pids.append(int(path.parent.name))
+    return [pid for pid in pids if pid != os.getpid()]

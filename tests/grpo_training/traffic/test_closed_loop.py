@@ -66,14 +66,14 @@ def test_a_model_that_decides_like_max_pressure_has_its_figures_and_is_asked_con
     with endpoint(watch=answer, latency_s=0.1) as (url, seen):
         call = words(scenarios, output, "--model", "m", policy=url)
         assert main(call) == 0
-        found = results(output)
+        report = results(output)
         decisions = sum(run["decisions"] for run in runs_of(output, url).values())
         assert len(seen) == len({str(request.body) for request in seen}) <= decisions  # equal states are asked once
         assert most[0] == 2  # two simulations with one light each
         asked = len(seen)
         assert main(call) == 0
         assert len(seen) == asked  # a reply that is in the journal is not asked again
-        assert results(output) == found
+        assert results(output) == report
     for key, run in runs_of(output, url).items():
         assert run["figures"] == max_pressure_runs[key]["figures"]
     lines = capsys.readouterr().out.splitlines()

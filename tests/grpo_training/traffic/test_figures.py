@@ -33,10 +33,10 @@ def test_an_interval_of_the_total_is_over_the_seeds():
 
 def test_a_difference_is_over_the_simulations_that_both_policies_have():
     """Without the seed 2 of scenario b of m: differences -1, 0, -2 in a and -3, 0 in b."""
-    runs = [each for each in RUNS if (each.scenario, each.policy, each.seed) != ("b", "m", 2)]
+    runs = [run for run in RUNS if (run.scenario, run.policy, run.seed) != ("b", "m", 2)]
     assert by_policy(runs)["m"].difference_to_max_pressure["mean_waiting_s"].value == pytest.approx(-6 / 5)
 
 
 def test_one_seed_has_no_interval():
-    alone = by_policy([each for each in RUNS if each.seed == 1])["m"].means["mean_waiting_s"]
+    alone = by_policy([run for run in RUNS if run.seed == 1])["m"].means["mean_waiting_s"]
     assert (alone.value, alone.low, alone.high) == (13.0, None, None)

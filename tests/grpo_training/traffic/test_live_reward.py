@@ -67,8 +67,8 @@ def simulations(monkeypatch):
     return started
 
 
-def pay(problems, texts, given):
-    with reward_functions(problems, given) as paid_by, TrlReward(reward_functions=paid_by) as reward:
+def pay(problems, texts, settings):
+    with reward_functions(problems, settings) as paid_by, TrlReward(reward_functions=paid_by) as reward:
         return score(reward, problems, texts), reward.latest
 
 
@@ -79,17 +79,17 @@ def test_a_shuffled_batch_is_paid_the_same_by_simulated_and_by_stored_outcomes(g
     batch = [(number, text) for number in range(len(rows)) for text in (YES, NO, PARTLY, UNREADABLE)]
     random.Random(7).shuffle(batch)
     true, false = problems_of(rows), problems_of(map(with_false_outcomes, rows))
-    for part, further in ((batch, {}), (batch[:20], {"use_relative_baseline": True})):
-        texts = [text for _, text in part]
-        stored, of_stored = pay([true[number] for number, _ in part], texts, {"reward_scale": 3.0} | further)
+    for samples, options in ((batch, {}), (batch[:20], {"use_relative_baseline": True})):
+        texts = [text for _, text in samples]
+        stored, of_stored = pay([true[number] for number, _ in samples], texts, {"reward_scale": 3.0} | options)
         before = len(simulations)
-        simulated, of_simulated = pay([false[number] for number, _ in part], texts, live | further)
+        simulated, of_simulated = pay([false[number] for number, _ in samples], texts, live | options)
         assert simulated == stored
-        assert [one.figures for one in of_simulated] == [one.figures for one in of_stored]
+        assert [scored.figures for scored in of_simulated] == [scored.figures for scored in of_stored]
         assert len(set(stored)) > 5
-        decisions = {(number, word) for number, text in part for word in ((YES, NO) if text != UNREADABLE else ())}
+        decisions = {(number, word) for number, text in samples for word in ((YES, NO) if text != UNREADABLE else ())}
         assert len(simulations) - before == len(decisions)  # each is simulated once
-    assert pay([false[number] for number, _ in part], texts, {"reward_scale": 3.0})[0] != stored
+    assert pay([false[number] for number, _ in samples], texts, {"reward_scale": 3.0})[0] != stored
 
 
 @pytest.mark.parametrize("number_of_signal", [signal.SIGSTOP, signal.SIGKILL], ids=["hangs", "dies"])
@@ -97,7 +97,7 @@ def test_a_simulation_that_hangs_or_dies_is_not_scored_and_done_again_when_it_is
     generated, live, monkeypatch, number_of_signal
 ):
     problems = problems_of(rows_of(generated))[:3]
-    given = live | {"live_workers": 1, "live_max_failures": 1}
+    settings = live | {"live_workers": 1, "live_max_failures": 1}
     stored, _ = pay(problems, [YES] * 3, {"reward_scale": 3.0})
     broken = []
 
@@ -116,7 +116,7 @@ def test_a_simulation_that_hangs_or_dies_is_not_scored_and_done_again_when_it_is
 
     monkeypatch.setattr(live_module, "simulate", breaking)
     with (
-        reward_functions(problems, given) as paid_by,
+        reward_functions(problems, settings) as paid_by,
         TrlReward(reward_functions=paid_by, workers=1) as reward,
     ):
         assert score(reward, problems[:1], [YES]) == stored[:1]
@@ -135,22 +135,22 @@ def test_a_simulation_that_hangs_or_dies_is_not_scored_and_done_again_when_it_is
 
 def test_rows_without_a_state_file_are_named_before_the_training(generated, live, tmp_path):
     folder = shutil.copytree(generated, tmp_path / "data")
-    given = live | {"live_dataset": str(folder)}
+    settings = live | {"live_dataset": str(folder)}
     path = min(folder.glob("*/grpo_dataset.json"))
     rows = json.loads(path.read_text())
     problems = problems_of(rows)
     (path.parent / rows[3]["state_file"]).unlink()
     with pytest.raises(InputError, match=f"state file is missing of {rows[3]['id']}\n.*--keep-states"):
-        check_rewards(problems, given)
+        check_rewards(problems, settings)
     path.write_text(json.dumps([row | {"state_file": ""} for row in rows]))
     with pytest.raises(InputError, match=f"missing of {rows[0]['id']}, .* and {len(rows) - 5} more"):
-        check_rewards(problems, given)
+        check_rewards(problems, settings)
     path.write_text(json.dumps([row | {"queue": row["queue"] + 1} for row in rows[:1]]))
     with pytest.raises(InputError, match=f"do not have these rows, or have other ones: {rows[0]['id']}, "):
-        check_rewards(problems, given)
+        check_rewards(problems, settings)
     with pytest.raises(MissingInputError, match=r"No \.sumocfg in"):
         check_rewards(problems, live | {"live_scenarios_dir": str(tmp_path)})
-    check_rewards(problems, given | {"tsc_reward_mode": "stored"})
+    check_rewards(problems, settings | {"tsc_reward_mode": "stored"})
 
 
 def test_a_scenario_whose_files_are_others_is_named_before_the_training(generated, live, scenarios, tmp_path):
@@ -170,7 +170,7 @@ def test_score_rollouts_with_simulated_outcomes_gives_the_stored_figures(generat
         for row in rows
         for number, text in enumerate((YES, NO))
     ]
-    (tmp_path / "rollouts.jsonl").write_text("".join(json.dumps(each) + "\n" for each in rollouts))
+    (tmp_path / "rollouts.jsonl").write_text("".join(json.dumps(rollout) + "\n" for rollout in rollouts))
     live = ["--tsc-reward-mode", "live", "--live-dataset", str(generated), "--live-scenarios-dir", str(scenarios)]
     rewards = []
     for name, change, words in (
@@ -181,7 +181,7 @@ def test_score_rollouts_with_simulated_outcomes_gives_the_stored_figures(generat
         prompts = tmp_path / f"{name}.json"
         prompts.write_text(json.dumps([change(row) for row in rows]))
         out = tmp_path / f"{name}_scored.jsonl"
-        given = ["--prompts", str(prompts), "--rollouts", str(tmp_path / "rollouts.jsonl"), "--out", str(out)]
-        assert score_rollouts([*given, "--task", "traffic", "--workers", "1", *words]) == 0
+        flags = ["--prompts", str(prompts), "--rollouts", str(tmp_path / "rollouts.jsonl"), "--out", str(out)]
+        assert score_rollouts([*flags, "--task", "traffic", "--workers", "1", *words]) == 0
         rewards.append([json.loads(line)["reward"] for line in out.read_text().splitlines()])
     assert rewards[1] == rewards[0] != rewards[2]

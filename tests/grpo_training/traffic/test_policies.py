@@ -6,8 +6,8 @@ from grpo_training.traffic.evaluation import policies_of
 from grpo_training.traffic.settings import EvaluateSettings
 
 
-def names(*given):
-    return list(policies_of(EvaluateSettings(policy=",".join(map(str, given)), all=True)))
+def names(*policies):
+    return list(policies_of(EvaluateSettings(policy=",".join(map(str, policies)), all=True)))
 
 
 @pytest.fixture
@@ -23,5 +23,5 @@ def model(tmp_path):
 
 
 def test_a_model_has_the_name_that_it_was_given_and_is_there_once(model):
-    given = ["max-pressure", str(model("near")), str(model("outputs/far/merged"))]
-    assert names(*given, given[1]) == given
+    policies = ["max-pressure", str(model("near")), str(model("outputs/far/merged"))]
+    assert names(*policies, policies[1]) == policies

@@ -42,7 +42,7 @@ def generate_words(scenarios, output, *more):
 )
 def test_without_sumo_each_step_that_needs_it_says_how_to_install_it(words, tmp_path, monkeypatch):
     find = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if "sumo" in name else find(name, *rest))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *args: None if "sumo" in name else find(name, *args))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "scenarios" / "a").mkdir(parents=True)
     (tmp_path / "scenarios" / "a" / "a.sumocfg").write_text("<configuration/>")

@@ -59,10 +59,10 @@ def place(tmp_path, monkeypatch):
     return tmp_path
 
 
-def configure(place, url, *roles):
-    path = place / "api.json"
+def configure(folder, url, *roles):
+    path = folder / "api.json"
     path.write_text(json.dumps({role: {"api_key": "EMPTY", "base_url": url, "model": role} for role in roles}))
-    return ["--api-config", str(path), "--cache-dir", str(place / "cache")]
+    return ["--api-config", str(path), "--cache-dir", str(folder / "cache")]
 
 
 def test_the_four_phases(place, capsys):
@@ -79,8 +79,8 @@ def test_the_four_phases(place, capsys):
     traces = place / "traces.jsonl"
     with serve_in_thread(chat_app(teacher)) as url:
         flags = configure(place, url, "teacher")
-        given = ["--train_data", str(place / "train.jsonl"), "--output", str(traces), "--num_samples", "4"]
-        assert generate_teacher_traces.main([*given, "--prompts", "compact", *flags]) == 0
+        arguments = ["--train_data", str(place / "train.jsonl"), "--output", str(traces), "--num_samples", "4"]
+        assert generate_teacher_traces.main([*arguments, "--prompts", "compact", *flags]) == 0
     kept = [json.loads(line) for line in traces.read_text().splitlines()]
     assert len(kept) == 4 * len(problems)
     assert sum(row["accepted"] for row in kept) == 2 * len(problems)
@@ -140,8 +140,8 @@ def margins(torch, folder, problems):
             logits = model(torch.tensor([[*prompt, *reply]])).logits[0, len(prompt) - 1 : -1]
         return logits.log_softmax(-1).gather(-1, torch.tensor(reply)[:, None]).sum().item()
 
-    found = []
+    differences = []
     for problem in problems:
         name = json.loads(problem.answer)["entry_point"]
-        found.append(logp(problem, fenced(CODE[name])) - logp(problem, fenced(f"def {name}(x):\n    return -1")))
-    return found
+        differences.append(logp(problem, fenced(CODE[name])) - logp(problem, fenced(f"def {name}(x):\n    return -1")))
+    return differences

@@ -75,8 +75,8 @@ reward: {format_weight: 1.0, tsc_weight: 1.0}
 
 def test_keys_of_a_tasks_reward_are_read_into_its_settings_and_make_the_training_online(tmp_path):
     read = from_text(tmp_path, SEED_YAML + FLAT_REWARD_KEYS)
-    given = {"format_weight": 1.0, "tsc_weight": 1.0, "live_workers": 4, "extend_seconds": 5}
-    assert read.reward_settings == given
+    expected = {"format_weight": 1.0, "tsc_weight": 1.0, "live_workers": 4, "extend_seconds": 5}
+    assert read.reward_settings == expected
     assert (read.mode, str(read.dataset_path)) == ("online", "data/grpo_datasets")
 
 
@@ -117,13 +117,13 @@ TASK = OwnTask()
 def test_settings_of_the_training_reward_of_an_own_task_are_checked_by_it(tmp_path, monkeypatch):
     monkeypatch.setattr(registry, "_registered", {})
     (tmp_path / "own.py").write_text(OWN_TASK)
-    given = ["--model-path", "a", "--dataset", "x.jsonl", "--task", f"{tmp_path / 'own.py'}:TASK"]
-    read = parse(*given, "--reward-settings", '{"bonus_of_this_task": 2}')
+    words = ["--model-path", "a", "--dataset", "x.jsonl", "--task", f"{tmp_path / 'own.py'}:TASK"]
+    read = parse(*words, "--reward-settings", '{"bonus_of_this_task": 2}')
     assert (read.reward_settings, read.mode) == ({"bonus_of_this_task": 2}, "online")
     with pytest.raises(InputError, match="bonus_of_this_task: .* valid number"):
-        parse(*given, "--reward-settings", '{"bonus_of_this_task": "much"}')
+        parse(*words, "--reward-settings", '{"bonus_of_this_task": "much"}')
     with pytest.raises(InputError, match="no task's training reward has these settings: bonus_of_this_tsk"):
-        parse(*given, "--reward-settings", '{"bonus_of_this_tsk": 2}')
+        parse(*words, "--reward-settings", '{"bonus_of_this_tsk": 2}')
     with pytest.raises(MissingInputError, match="other.py"):
         parse("--model-path", "a", "--dataset", "x", "--task", "other.py:T", "--reward-settings", '{"tsc_weight": 1}')
 
@@ -205,8 +205,8 @@ def test_a_dtype_may_be_written_as_in_python(tmp_path, name, bf16):
 
 
 def test_reward_settings_on_the_command_line_are_json():
-    given = parse("--model-path", "a", "--dataset", "x.jsonl", "--reward-settings", '{"tsc_weight": 10}')
-    assert (given.reward_settings, given.mode) == ({"tsc_weight": 10}, "online")
+    settings = parse("--model-path", "a", "--dataset", "x.jsonl", "--reward-settings", '{"tsc_weight": 10}')
+    assert (settings.reward_settings, settings.mode) == ({"tsc_weight": 10}, "online")
     with pytest.raises(InputError, match="no task's training reward has these settings: tsc_wait"):
         parse("--model-path", "a", "--dataset", "x.jsonl", "--reward-settings", '{"tsc_wait": 10}')
 
@@ -214,12 +214,12 @@ def test_reward_settings_on_the_command_line_are_json():
 def test_reward_settings_on_the_command_line_replace_single_keys_of_the_file(tmp_path):
     config = tmp_path / "run.yaml"
     config.write_text(SEED_YAML + FLAT_REWARD_KEYS)
-    given = parse("--config", str(config), "--reward-settings", '{"tsc_weight": 10, "reward_scale": 3.0}')
+    settings = parse("--config", str(config), "--reward-settings", '{"tsc_weight": 10, "reward_scale": 3.0}')
     in_file = {"format_weight": 1.0, "live_workers": 4, "extend_seconds": 5}
-    assert given.reward_settings == in_file | {"tsc_weight": 10, "reward_scale": 3.0}
+    assert settings.reward_settings == in_file | {"tsc_weight": 10, "reward_scale": 3.0}
     config.write_text(SEED_YAML + "reward_settings: {format_weight: 1.0, tsc_weight: 1.0}\n")
-    given = parse("--config", str(config), "--reward-settings", '{"tsc_weight": 10}')
-    assert given.reward_settings == {"format_weight": 1.0, "tsc_weight": 10}
+    settings = parse("--config", str(config), "--reward-settings", '{"tsc_weight": 10}')
+    assert settings.reward_settings == {"format_weight": 1.0, "tsc_weight": 10}
     for text, message in (('{"partial": 2}', "strict >= partial"), ('{"tsc', "--reward-settings"), ("[1]", "expected")):
         with pytest.raises(InputError, match=message):
             parse("--config", str(config), "--reward-settings", text)

@@ -50,10 +50,10 @@ def trainers(monkeypatch):
 
     calls = Calls()
 
-    def trained(config, *given, **named):
-        calls.append((config, *given))
+    def trained(config, *arguments, **named):
+        calls.append((config, *arguments))
         calls.named = named
-        folder = given[-1]
+        folder = arguments[-1]
         (folder / "metrics.jsonl").write_text('{"step": 1}\n')
         return TrainingResult(1, folder / "lora", folder / "merged", seconds=2.0)
 
@@ -68,8 +68,8 @@ def trainers(monkeypatch):
 
 
 def flags(tmp_path, data, *more, model=POCKET):
-    given = ["--model-path", str(model), "--dataset-path", str(data), "--output-dir", str(tmp_path / "out")]
-    return [*given, "--validation-share", "0", *more]
+    words = ["--model-path", str(model), "--dataset-path", str(data), "--output-dir", str(tmp_path / "out")]
+    return [*words, "--validation-share", "0", *more]
 
 
 def test_help_and_the_public_names_need_no_heavy_library():
@@ -147,11 +147,11 @@ def test_a_model_without_a_usable_chat_template_is_refused_before_anything_is_wr
     if mode == "offline":
         rows = [{"prompt": [SYSTEM, REPLIED[0]], "response": "ab"[reward], "reward": reward} for reward in (0, 1)]
         data.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    given = flags(tmp_path, data, "--mode", mode, *(["--dataset", "quickstart"] * (mode == "online")), model=model)
-    assert main(given) == 0  # the system text stands in front of the user message
+    words = flags(tmp_path, data, "--mode", mode, *(["--dataset", "quickstart"] * (mode == "online")), model=model)
+    assert main(words) == 0  # the system text stands in front of the user message
     template.unlink()
     with pytest.raises(ConfigurationError, match="has no chat template"):
-        main([*given, "--output-dir", str(tmp_path / "other")])
+        main([*words, "--output-dir", str(tmp_path / "other")])
     assert not (tmp_path / "other").exists()
 
 
@@ -185,9 +185,9 @@ def test_an_empty_dataset_after_filtering_lists_what_was_left_out(tmp_path, trai
     path.write_text(
         "".join(json.dumps({"prompt": "a", "response": text, "reward": 1}) + "\n" for text in "bc") + "{torn"
     )
-    with pytest.raises(InputError, match=r"1  rows: could not be read\nleft out      1  groups: all rewards") as found:
+    with pytest.raises(InputError, match=r"1  rows: could not be read\nleft out      1  groups: all rewards") as raised:
         main(flags(tmp_path, path))
-    assert "flat.jsonl, line 3: the last line is cut off" in str(found.value)
+    assert "flat.jsonl, line 3: the last line is cut off" in str(raised.value)
 
 
 def test_an_unknown_yaml_key_names_file_and_nearest_key(tmp_path):
@@ -276,27 +276,27 @@ def test_the_same_command_again_reports_that_it_is_finished(tmp_path, data, trai
 
 
 def test_an_interrupted_training_is_resumed(tmp_path, data, trainers, monkeypatch):
-    def broken_off(config, *given):
-        (given[-1] / "metrics.jsonl").write_text('{"step": 1}\n')
+    def broken_off(config, *arguments):
+        (arguments[-1] / "metrics.jsonl").write_text('{"step": 1}\n')
         raise KeyboardInterrupt
 
-    whole = sys.modules["grpo_training.train.offline.loop"].train_offline
+    train_offline = sys.modules["grpo_training.train.offline.loop"].train_offline
     monkeypatch.setattr(sys.modules["grpo_training.train.offline.loop"], "train_offline", broken_off)
     with pytest.raises(KeyboardInterrupt):
         main(flags(tmp_path, data))
     run = json.loads((tmp_path / "out/config.json").read_text())
     assert run["finished"] is False
-    monkeypatch.setattr(sys.modules["grpo_training.train.offline.loop"], "train_offline", whole)
+    monkeypatch.setattr(sys.modules["grpo_training.train.offline.loop"], "train_offline", train_offline)
     assert main(flags(tmp_path, data)) == 0
     assert json.loads((tmp_path / "out/config.json").read_text()) == run | {"finished": True}
 
 
 def test_full_memory_is_explained_and_less_of_it_continues_the_training(tmp_path, data, trainers, monkeypatch):
     loop = sys.modules["grpo_training.train.offline.loop"]
-    whole = loop.train_offline
+    train_offline = loop.train_offline
 
-    def full(config, *given):
-        (given[-1] / "metrics.jsonl").write_text('{"step": 1}\n')
+    def full(config, *arguments):
+        (arguments[-1] / "metrics.jsonl").write_text('{"step": 1}\n')
         import torch
 
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.\nGPU 0 has a total capacity")
@@ -307,7 +307,7 @@ def test_full_memory_is_explained_and_less_of_it_continues_the_training(tmp_path
     assert failed.value.what == "The memory is full: CUDA out of memory. Tried to allocate 2.00 GiB."
     less = "--per-device-train-batch-size 4 --gradient-accumulation-steps 2"
     assert "Halve per_device_train_batch_size and double gradient_accumulation_steps" in failed.value.fix
-    monkeypatch.setattr(loop, "train_offline", whole)
+    monkeypatch.setattr(loop, "train_offline", train_offline)
     with pytest.raises(InputError, match="per_device_train_batch_size: stored 8, given 4"):
         main(flags(tmp_path, data, *less.split()[:2]))
     assert main(flags(tmp_path, data, *less.split(), "--gradient-checkpointing")) == 0
@@ -330,7 +330,7 @@ def test_full_memory_is_explained_and_less_of_it_continues_the_training(tmp_path
 def test_errors_about_memory_without_a_type_are_known_by_their_text(
     tmp_path, data, trainers, monkeypatch, text, kind, shown
 ):
-    def failing(*given):
+    def failing(*arguments):
         raise RuntimeError(text)
 
     monkeypatch.setattr(sys.modules["grpo_training.train.offline.loop"], "train_offline", failing)
@@ -400,7 +400,7 @@ def test_other_files_of_a_folder_stay_as_they_are(tmp_path, data, trainers, name
 
 
 def test_a_training_that_is_refused_before_its_first_step_may_be_replaced(tmp_path, data, trainers, monkeypatch):
-    def refused(config, *given):
+    def refused(config, *arguments):
         raise ConfigurationError("the LoRA does not fit")
 
     with monkeypatch.context() as patch:
@@ -419,15 +419,15 @@ def test_two_trainings_never_share_a_folder(tmp_path, data, trainers):
 def test_a_start_at_the_same_moment_is_refused_and_leaves_the_folder_to_the_first(
     tmp_path, data, trainers, monkeypatch
 ):
-    def second(config, *given):
-        there = {path.name for path in config.output_dir.iterdir()}
+    def second(config, *arguments):
+        names = {path.name for path in config.output_dir.iterdir()}
         exists = Path.exists
         # as if it had looked before the first one made the folder
         monkeypatch.setattr(Path, "exists", lambda path, **k: path != config.output_dir and exists(path, **k))
         with pytest.raises(LockHeldError, match="is locked by another process"):
             main(flags(tmp_path, data))
         monkeypatch.undo()
-        assert {path.name for path in config.output_dir.iterdir()} == there
+        assert {path.name for path in config.output_dir.iterdir()} == names
         raise ConfigurationError("the LoRA does not fit")
 
     monkeypatch.setattr(sys.modules["grpo_training.train.offline.loop"], "train_offline", second)
@@ -485,11 +485,11 @@ def test_online_training_reads_a_folder_of_scenarios_and_refuses_rows_that_its_r
         rows = [traffic_row().model_dump(mode="json") | {"id": f"{name}{number}"} for number in range(2)]
         (tmp_path / name).mkdir()
         (tmp_path / name / "grpo_dataset.json").write_text(json.dumps(rows))
-    given = ["--model-path", str(POCKET), "--dataset-path", str(tmp_path), "--output-dir", str(tmp_path / "out")]
+    words = ["--model-path", str(POCKET), "--dataset-path", str(tmp_path), "--output-dir", str(tmp_path / "out")]
     with pytest.raises(InputError, match="extend_seconds 10"):
-        main([*given, "--reward-settings", '{"extend_seconds": 10}'])
+        main([*words, "--reward-settings", '{"extend_seconds": 10}'])
     assert not trainers
-    assert main([*given, "--reward-settings", '{"extend_seconds": 5, "tsc_weight": 2}']) == 0
+    assert main([*words, "--reward-settings", '{"extend_seconds": 5, "tsc_weight": 2}']) == 0
     [(config, problems, _)] = trainers
     assert [problem.id for problem in problems] == ["a0", "a1", "b0", "b1"]
     assert config.mode == "online"
@@ -520,7 +520,7 @@ def test_online_training_takes_prompts_as_they_stand_with_a_reward_function(tmp_
     prompts = trainers.named["prompts"]
     assert [problem.id for problem in problems] == ["berlin:1", "berlin:2", "cologne:1"]
     assert problems[1].meta["junction_id"] == "j2"
-    assert [(one.role, one.content) for one in prompts["cologne:1"]] == [("system", "Be short."), ("user", "A")]
+    assert [(turn.role, turn.content) for turn in prompts["cologne:1"]] == [("system", "Be short."), ("user", "A")]
     one_file = prompt_folder / "cologne/grpo_dataset.json"
     assert main([*flags(tmp_path, one_file, *online), "--output-dir", str(tmp_path / "other")]) == 0
     assert [problem.id for problem in trainers[-1][1]] == ["1"]
@@ -545,7 +545,7 @@ def test_prompts_are_scored_by_the_reward_of_a_task_by_name(tmp_path, trainers):
 )
 def test_prompts_without_a_reward_are_refused(tmp_path, trainers, prompt_folder, more, message):
     (tmp_path / "rewards.py").write_text(REWARD)
-    more = [one.replace("REWARD", f"{tmp_path}/rewards.py:short") for one in more]
+    more = [flag.replace("REWARD", f"{tmp_path}/rewards.py:short") for flag in more]
     with pytest.raises(InputError, match=message):
         main(flags(tmp_path, prompt_folder, "--mode", "online", *more))
     assert not (tmp_path / "out").exists()

@@ -72,8 +72,8 @@ def cache(tmp_path):
     """A group whose first rollout is wrong, and its fusion."""
     folder = tmp_path / "cache"
     folder.mkdir()
-    one = group(rollout(1, MEAN, "40", 0.1), rollout(2, RIGHT, "44", 0.875))
-    (folder / "generator_1_rollouts.jsonl").write_text(one.model_dump_json() + "\n")
+    record = group(rollout(1, MEAN, "40", 0.1), rollout(2, RIGHT, "44", 0.875))
+    (folder / "generator_1_rollouts.jsonl").write_text(record.model_dump_json() + "\n")
     (folder / "critic_results.jsonl").write_text(fusion().model_dump_json() + "\n")
     return folder
 
@@ -142,10 +142,10 @@ def check_the_graphs(page):
     assert graphs.nth(1).locator(".node.first .value").text_content() == "40"
     assert graphs.nth(0).locator(".node.target .value").text_content() == "44"
     boxes = [node.bounding_box() for node in graphs.nth(0).locator(".node rect").all()]
-    for place, one in enumerate(boxes):
-        for other in boxes[:place]:
-            beside = one["x"] + one["width"] <= other["x"] or other["x"] + other["width"] <= one["x"]
-            assert beside or one["y"] + one["height"] <= other["y"] or other["y"] + other["height"] <= one["y"]
+    for index, box in enumerate(boxes):
+        for other in boxes[:index]:
+            beside = box["x"] + box["width"] <= other["x"] or other["x"] + other["width"] <= box["x"]
+            assert beside or box["y"] + box["height"] <= other["y"] or other["y"] + other["height"] <= box["y"]
     graphs.nth(0).locator(".node.step").focus()
     assert graphs.nth(0).locator(".node.chosen").count() == 5  # four knowns, and itself
     page.get_by_label("only what differs").check()

@@ -86,8 +86,8 @@ def test_a_task_of_a_file_is_known_to_the_pages(tmp_path, monkeypatch):
         "        return f'the word {problem.answer}'\n"
         "TASK = Own('Say {word}', lambda text, row: 1.0, name='own')\n"
     )
-    one = group("p", [0.1, 0.9]).model_copy(update={"task": "own", "ground_truth": "seven"})
-    write(tmp_path / "cache/generator_1_rollouts.jsonl", [one])
+    record = group("p", [0.1, 0.9]).model_copy(update={"task": "own", "ground_truth": "seven"})
+    write(tmp_path / "cache/generator_1_rollouts.jsonl", [record])
     shown = []
     for words in ([], ["--task", f"{tmp_path / 'own.py'}:TASK"]):
         target = tmp_path / f"report-{len(words)}.html"

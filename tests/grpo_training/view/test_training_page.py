@@ -115,7 +115,7 @@ def test_each_chart_has_its_series_and_the_values_of_every_step(tmp_path):
 
 def test_a_metric_that_is_measured_now_and_then_is_a_line_over_its_gaps():
     rows = [{"step": step, "kl": 0.1, **({"validation/kl": 0.2} if step % 5 == 0 else {})} for step in range(10)]
-    series = {one["label"]: one["gaps"] for one in charts_of(rows)["kl"]["series"]}
+    series = {curve["label"]: curve["gaps"] for curve in charts_of(rows)["kl"]["series"]}
     assert series == {"kl": False, "validation/kl": True}
 
 
@@ -166,10 +166,10 @@ def test_completions_of_a_problem_are_shown_over_time():
         {"step": step, "problem": "P", "completion": f"reply {step}", "reward": step / 10, "is_correct": step > 50}
         for step in range(100, 0, -1)
     ]
-    [one] = attributes(samples_over_time([*rows, {"step": "x"}, {"completion": "no step"}]))
-    assert [sample.step for sample in one.samples] == [1, 15, 29, 43, 58, 72, 86, 100]
-    assert (one.samples[0].verdict, one.samples[-1].verdict) == ("wrong", "right")
-    assert one.samples[-1].reward == "10"
+    [problem] = attributes(samples_over_time([*rows, {"step": "x"}, {"completion": "no step"}]))
+    assert [sample.step for sample in problem.samples] == [1, 15, 29, 43, 58, 72, 86, 100]
+    assert (problem.samples[0].verdict, problem.samples[-1].verdict) == ("wrong", "right")
+    assert problem.samples[-1].reward == "10"
 
 
 def test_a_training_without_a_line_of_metrics_has_no_curves(tmp_path):
@@ -196,9 +196,9 @@ def test_values_beyond_all_scales_do_not_break_the_page(tmp_path, values):
     drawn = [
         value
         for chart in page.charts.values()
-        for one in chart["series"]
+        for curve in chart["series"]
         for key in ("values", "low", "high")
-        for value in one.get(key, [])
+        for value in curve.get(key, [])
     ]
     assert all(value is None or abs(value) <= 2e12 for value in drawn)
     assert all(len(text) < 200 for text in page.text)

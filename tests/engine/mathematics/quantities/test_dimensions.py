@@ -35,8 +35,8 @@ KNOWN = {"d": M, "h": M, "t": S, "v": SPEED, "m": KG, "n": {}, "secret": None}
     ],
 )
 def test_dimension_of_an_expression(text, expected):
-    found = dimension_of_tree(parse_expression(text), KNOWN.get)
-    assert (None if found is None else dict(found)) == expected
+    dimension = dimension_of_tree(parse_expression(text), KNOWN.get)
+    assert (None if dimension is None else dict(dimension)) == expected
 
 
 @pytest.mark.parametrize("text", ["d + t", "sin(d)", "max(v, t)", "n^d", "d - v * v"])

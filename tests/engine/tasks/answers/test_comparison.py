@@ -147,11 +147,11 @@ def test_different_and_hedged_answers(kind, answer, truth):
 
 
 def test_the_share_of_right_fields_of_a_json_object():
-    found = compare(
+    comparison = compare(
         '{"name": "Ann", "age": 4, "more": 1}', '{"name": "ann", "age": 3, "city": "X"}', HowCompared(kind="json")
     )
-    assert found.fields == pytest.approx(1 / 3)
-    assert found.why == "wrong or missing: age, city; not asked for: more"
+    assert comparison.fields == pytest.approx(1 / 3)
+    assert comparison.why == "wrong or missing: age, city; not asked for: more"
     assert compare("no json", '{"a": 1}', HowCompared(kind="json")).fields == 0
 
 
@@ -190,8 +190,8 @@ def test_a_row_can_have_its_own_tolerance():
     row = {"question": "How far?", "answer": 100, "compare": "number:10%"}
     problem = task_named("answers").problem_from_row(row, "row 1")
     candidates = [task_named("answers").parse(Completion(text=f"Answer: {value}"), problem) for value in (91, 89)]
-    scored = [RewardEvaluator().score(task_named("answers"), problem, one) for one in candidates]
-    assert [one.is_correct for one in scored] == [True, False]
+    scored = [RewardEvaluator().score(task_named("answers"), problem, candidate) for candidate in candidates]
+    assert [score.is_correct for score in scored] == [True, False]
 
 
 @table("kind", ["number:", "number:2", "number:0%", "number:60%", "number:-1%", "label:2%", "number:nan%"])
@@ -265,13 +265,13 @@ def test_json_is_read_from_a_fence_after_the_mark_or_from_the_text():
 def test_a_rubric_is_measured_by_a_judge_and_without_one_nothing_is_scored():
     task = task_named("answers")
     rows = [{"mail": f"Mail {n}", "rubric": "It is polite."} for n in range(3)]
-    found = describe(rows, where="mails")
-    assert described(found.how) == "judged by the rubric of each row"
-    problem = task.described_problem(*found.plain_row(rows[1], "here"), "here")
+    description = describe(rows, where="mails")
+    assert described(description.how) == "judged by the rubric of each row"
+    problem = task.described_problem(*description.plain_row(rows[1], "here"), "here")
     assert task.rubric(problem) == "It is polite."
     evaluator, reply = RewardEvaluator(), task.parse(Completion(text="Answer: Thank you,\nbye"), problem)
     assert reply.content == "Thank you,\nbye"
-    right, wrong, unjudged = (evaluator.score(task, problem, reply, opinion=one) for one in (0.75, 0.25, None))
+    right, wrong, unjudged = (evaluator.score(task, problem, reply, opinion=opinion) for opinion in (0.75, 0.25, None))
     assert (right.is_correct, right.rewards.r_total) == (True, 0.75)
     assert (wrong.is_correct, wrong.rewards.r_total) == (False, 0.25)
     assert (unjudged.outcome, unjudged.rewards.r_total) == (Outcome.INFRA_FAULT, None)

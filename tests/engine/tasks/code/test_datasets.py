@@ -53,9 +53,9 @@ def test_apps_by_difficulty(tmp_path):
 def test_rows_that_cannot_be_used_are_left_out_and_named(tmp_path):
     rows = [mbpp_row(601), mbpp_row(602, test_list=[]), mbpp_row(601), mbpp_row(603)]
     write(tmp_path / "mbpp.jsonl", rows)
-    found = load_dataset("mbpp", search=[tmp_path])
-    assert [problem.id for problem in found.problems] == ["mbpp_601", "mbpp_603"]
-    assert [(name, reason) for name, reason, _ in found.dropped] == [
+    loaded = load_dataset("mbpp", search=[tmp_path])
+    assert [problem.id for problem in loaded.problems] == ["mbpp_601", "mbpp_603"]
+    assert [(name, reason) for name, reason, _ in loaded.dropped] == [
         ("mbpp_602", "no_tests"),
         ("mbpp_601", "repeated_id"),
     ]
@@ -77,8 +77,8 @@ def test_a_missing_set_says_how_to_get_it(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(MissingInputError) as caught:
         load_problems("mbpp:test", search=[tmp_path])
-    for said in ("mbpp_test.jsonl", "google-research-datasets/mbpp", "pip install"):
-        assert said in str(caught.value)
+    for hint in ("mbpp_test.jsonl", "google-research-datasets/mbpp", "pip install"):
+        assert hint in str(caught.value)
 
 
 def test_a_file_without_the_part_is_told(tmp_path):

@@ -228,9 +228,9 @@ def test_no_text_raises(text):
 
 
 def test_equal_programs_are_equal_texts():
-    one = 'def f(a,b):\n    """Adds."""\n    # really\n    return a+b'
+    commented = 'def f(a,b):\n    """Adds."""\n    # really\n    return a+b'
     other = "def f(a, b):\n\n    return (a + b)"
-    assert normalised(one) == normalised(other) == "def f(a, b):\n    return a + b"
+    assert normalised(commented) == normalised(other) == "def f(a, b):\n    return a + b"
     assert normalised("def f(): 'only a docstring'") == "def f():\n    pass"
     assert normalised("def f(:") is None
     assert normalised("return 1") != normalised("return 2")

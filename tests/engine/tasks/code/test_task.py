@@ -63,7 +63,7 @@ def test_problems_whose_reference_fails_are_named_before_a_run():
         {"prompt": "No reference.", "tests": ["assert double(2) == 5"]},
         {"prompt": '"""Half."""\n', "test": "def check(f): assert f(4) == 2", "entry_point": "half"},
     ]
-    problems = [code_problem({"task_id": f"p{place}", **row}, "x") for place, row in enumerate(rows)]
+    problems = [code_problem({"task_id": f"p{index}", **row}, "x") for index, row in enumerate(rows)]
     head, *faults = TASK.remarks([DOUBLE, *problems])
     assert "3 of 4 problems" in head
     assert faults[0] == "  p0: its reference passes 0 of 1 tests: wrong_answer"
@@ -147,14 +147,14 @@ def test_a_candidate_comes_back_from_its_record():
 
 
 def test_equal_programs_are_merged_and_others_are_not():
-    one, same = (
+    candidate, same = (
         TASK.parse(Completion(text=reply(code)), DOUBLE)
         for code in ("def double(x): return 2*x", ROW["code"] + "  # yes")
     )
     other = TASK.parse(Completion(text=reply("def double(x): return x+x")), DOUBLE)
     nothing = TASK.parse(Completion(text="no idea"), DOUBLE)
-    assert TASK.merge([nothing, one, same], DOUBLE).candidate is one
-    merge = TASK.merge([one, other, same], DOUBLE)
+    assert TASK.merge([nothing, candidate, same], DOUBLE).candidate is candidate
+    merge = TASK.merge([candidate, other, same], DOUBLE)
     assert (merge.candidate, merge.conflicts) == (None, ["proposals 1 and 3 are the same program"])
     assert TASK.merge([nothing], DOUBLE).candidate is None
 

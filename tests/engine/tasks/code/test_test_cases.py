@@ -23,7 +23,7 @@ def test_a_call_with_literals_becomes_a_call_test(statement, args, expected):
     assert (row["kind"], row["fn"], row["cmp"]) == ("call", "f", "exact")
     got = from_literal(row["args"]), from_literal(row["expected"])
     assert got == (args, expected)
-    assert [type(part) for part in got[0]] == [type(part) for part in args]
+    assert [type(argument) for argument in got[0]] == [type(argument) for argument in args]
     assert type(got[1]) is type(expected)
 
 

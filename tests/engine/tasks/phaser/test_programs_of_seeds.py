@@ -98,7 +98,7 @@ def test_must_use_miss_uses_none_of_the_symbols_that_a_prompt_may_demand(reader)
         changed = miss.change(asked)
         assert [part.feature.name for part in changed.parts] != [feature.name]
         shown.setdefault(changed.source(), []).append(feature.symbol)
-    assert sorted(symbol for each in shown.values() for symbol in each) == sorted(symbols)
+    assert sorted(symbol for missed in shown.values() for symbol in missed) == sorted(symbols)
     for source, demanded in shown.items():
         for start in range(0, len(demanded), 60):
             facts = GameFacts(must_use_apis=tuple(demanded[start : start + 60]))

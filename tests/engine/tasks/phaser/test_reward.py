@@ -14,8 +14,8 @@ PLAN = Plan(("a game",), ("Phaser.GameObjects.Graphics",), ("preload", "create",
 
 
 def test_right_code_and_plan_give_1():
-    found = validation(skipped=("runtime",), hits=("Phaser.Game", "x#y"), must_hits=("Phaser.GameObjects.Graphics",))
-    reward = game_reward(found, GameReply(plan=PLAN, code=LINES), MEDIUM)
+    verdict = validation(skipped=("runtime",), hits=("Phaser.Game", "x#y"), must_hits=("Phaser.GameObjects.Graphics",))
+    reward = game_reward(verdict, GameReply(plan=PLAN, code=LINES), MEDIUM)
     assert reward.total == pytest.approx(1.0)
     assert reward.plan.components == {"structure": 1.0, "req_api": 1.0, "consistency": 1.0}
     row = reward.as_row()
@@ -40,7 +40,7 @@ def test_the_structure_without_preload():
 
 def test_by_hand():
     # functional: 0.5 (2/4) + 0.5 (1 - 1/2) = 0.5; api 3/4; lint failed; 10 of 20 lines; the run failed, so at most 0.2
-    found = validation(
+    verdict = validation(
         signals=("has_new_phaser_game", "has_create"),
         hits=("a", "b", "c"),
         misses=("d",),
@@ -50,7 +50,7 @@ def test_by_hand():
         outcome=RuntimeOutcome.CREATE_ERROR,
     )
     plan = Plan((), ("Phaser.A", "graphics"), ("create", "then update"))
-    reward = game_reward(found, GameReply(plan=plan, code="graphics();\n" * 10), EASY)
+    reward = game_reward(verdict, GameReply(plan=plan, code="graphics();\n" * 10), EASY)
     assert reward.code.components == pytest.approx(
         {"functional": 0.5, "api_accuracy": 0.75, "runtime": 0.0, "quality": 0.0, "format": 0.5}
     )

@@ -93,11 +93,11 @@ def test_sets_do_not_overlap(seeds, train_count, eval_count):
         assert row["meta"] == {"source": "prompt_seed"}
     for row in sets.evaluation:
         if row["ood"]:
-            one, other = (originals[source] for source in row["source_ids"])
-            assert set(row["modules"]) == {*one["modules"], *other["modules"]}
-            assert set(row["modules"]) not in (set(one["modules"]), set(other["modules"]))
-            assert one["task"] in row["task"]
-            assert other["task"] in row["task"]
+            first, second = (originals[source] for source in row["source_ids"])
+            assert set(row["modules"]) == {*first["modules"], *second["modules"]}
+            assert set(row["modules"]) not in (set(first["modules"]), set(second["modules"]))
+            assert first["task"] in row["task"]
+            assert second["task"] in row["task"]
             assert {"ood", "combo"} <= set(row["tags"])
             assert row["source_id"] is None
         else:

@@ -37,21 +37,21 @@ REPLY = REPLY.replace("new Phaser.Game({});", f"{LINES}\nnew Phaser.Game({{}}); 
 RIGHT = validation(must_hits=(SYMBOL,), observed=seen())
 
 
-def task_with(found, **options):
-    return PhaserTask(GameOptions(**options), ScriptedValidator(lambda request: found))
+def task_with(verdict, **options):
+    return PhaserTask(GameOptions(**options), ScriptedValidator(lambda request: verdict))
 
 
-def measured(found, text=REPLY, **options):
-    task = task_with(found, **options)
+def measured(verdict, text=REPLY, **options):
+    task = task_with(verdict, **options)
     problem = task.problem_from_row(ROW, "row 1")
     return task, problem, task.evaluate(task.parse(Completion(text=text), problem), problem)
 
 
 def test_a_right_game_has_all_rewards():
-    task, _, found = measured(RIGHT)
-    assert found.is_correct is True
-    assert task_total(task, found.components) == pytest.approx(1.0)
-    assert found.outcome is Outcome.OK
+    task, _, measurement = measured(RIGHT)
+    assert measurement.is_correct is True
+    assert task_total(task, measurement.components) == pytest.approx(1.0)
+    assert measurement.outcome is Outcome.OK
     request = task._validator.requests[0]
     assert request.must_use == (SYMBOL,)
 
@@ -69,9 +69,9 @@ def test_options_reach_the_validator():
     ("text", "kind"), [("no program here", "no_code"), ("```js\nnew Phaser.Game({", "unclosed_fence"), ("", "no_code")]
 )
 def test_a_reply_without_code_earns_nothing_and_is_not_validated(text, kind):
-    task, problem, found = measured(RIGHT, text)
-    assert found.components == {"plan": 0.0, "code": 0.0}
-    assert found.fault.kind == kind
+    task, problem, measurement = measured(RIGHT, text)
+    assert measurement.components == {"plan": 0.0, "code": 0.0}
+    assert measurement.fault.kind == kind
     assert task._validator.requests == []
     scored = RewardEvaluator().score(task, problem, task.parse(Completion(text=text), problem))
     assert scored.outcome is Outcome.MODEL_FAULT
@@ -79,26 +79,26 @@ def test_a_reply_without_code_earns_nothing_and_is_not_validated(text, kind):
 
 
 def test_a_validator_that_failed_gives_no_reward():
-    _, _, found = measured(unavailable())
-    assert found.outcome is Outcome.INFRA_FAULT
-    assert found.components == {}
-    assert found.detail == {"why": "no process"}
+    _, _, measurement = measured(unavailable())
+    assert measurement.outcome is Outcome.INFRA_FAULT
+    assert measurement.components == {}
+    assert measurement.detail == {"why": "no process"}
 
 
 def test_a_verdict_that_may_differ_another_time_is_marked():
     slow = validation(outcome=RuntimeOutcome.TIMEOUT, must_misses=(SYMBOL,), deterministic=False)
-    task, _, found = measured(slow)
-    assert found.outcome is Outcome.VERIFIER_TIMEOUT
-    assert task_total(task, found.components) <= 0.15 + 0.85 * 0.2
+    task, _, measurement = measured(slow)
+    assert measurement.outcome is Outcome.VERIFIER_TIMEOUT
+    assert task_total(task, measurement.components) <= 0.15 + 0.85 * 0.2
 
 
 def test_the_analyst_is_told_what_is_wrong():
     wrong = validation(
         outcome=RuntimeOutcome.UPDATE_ERROR, misses=("Phaser.GameObjects.GameObjectFactory#txt",), must_misses=(SYMBOL,)
     )
-    task, problem, found = measured(wrong)
-    assert found.is_correct is False
-    text = " ".join(found.remarks)
+    task, problem, measurement = measured(wrong)
+    assert measurement.is_correct is False
+    text = " ".join(measurement.remarks)
     assert "update_error" in text
     assert "GameObjectFactory#txt does not exist" in text
     assert f"{SYMBOL} is not used" in text
@@ -110,8 +110,8 @@ def test_a_skipped_run_leaves_the_verdict_open():
 
 
 def test_scored_fields_have_the_keys_of_the_format():
-    task, problem, found = measured(RIGHT)
-    fields = task.scored_fields(task.parse(Completion(text=REPLY), problem), found)
+    task, problem, measurement = measured(RIGHT)
+    fields = task.scored_fields(task.parse(Completion(text=REPLY), problem), measurement)
     assert fields.row["code"].endswith("new Phaser.Game({}); // text")
     assert list(fields.row["plan"]["apis"]) == [SYMBOL]
     assert len(fields.row["derived"]["code_hash"]) == 64
@@ -131,8 +131,8 @@ def shape(value):
 
 def test_reward_and_validation_have_the_same_keys_whatever_happened():
     verdicts = []
-    for found, text in ((RIGHT, REPLY), (RIGHT, "no program here"), (unavailable(), REPLY)):
-        task = task_with(found)
+    for scripted_verdict, text in ((RIGHT, REPLY), (RIGHT, "no program here"), (unavailable(), REPLY)):
+        task = task_with(scripted_verdict)
         problem = task.problem_from_row(ROW, "row 1")
         verdicts.append(verify(task, problem, Completion(text=text)))
     right, no_code, failed = verdicts
@@ -188,8 +188,8 @@ def test_a_record_is_read_back():
 )
 def test_an_experience_that_repeats_its_task_is_refused(content, leaks):
     task = task_with(RIGHT)
-    found = check_text(content, task.problem_from_row(ROW, "row 1"), task.leaks_answer)
-    assert (found and found.code) == ("problem_text" if leaks else None)
+    reason = check_text(content, task.problem_from_row(ROW, "row 1"), task.leaks_answer)
+    assert (reason and reason.code) == ("problem_text" if leaks else None)
 
 
 def test_an_experience_that_repeats_its_chinese_task_is_refused():
@@ -203,9 +203,9 @@ def test_an_experience_that_repeats_its_chinese_task_is_refused():
 
 
 def test_a_game_is_displayed_with_its_stored_picture_and_signals_and_is_not_run(tmp_path):
-    task, problem, found = measured(RIGHT)
+    task, problem, measurement = measured(RIGHT)
     candidate = task.parse(Completion(text=REPLY), problem)
-    signals, program = task.display(candidate, problem, found.detail, tmp_path)
+    signals, program = task.display(candidate, problem, measurement.detail, tmp_path)
     assert ("stage runtime", "passed") in signals.rows
     assert program.text == candidate.content.code
     picture = tmp_path / "screenshots" / f"{hashlib.sha256(program.text.encode()).hexdigest()}.png"

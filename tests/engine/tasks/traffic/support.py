@@ -21,9 +21,9 @@ def outcome(queue, queue_seconds=None):
     }
 
 
-def row(before=7, extend=5, switch=9, **seen):
+def row(before=7, extend=5, switch=9, **observed):
     return row_of(
-        observation(**seen),
+        observation(**observed),
         scenario="grid2x2",
         number=9,
         queue=before,

@@ -72,11 +72,11 @@ def test_a_every_completion_of_a_shuffled_batch_is_scored_with_its_own_row():
     """All answers are the same and the rows differ, which earlier gave the rewards of the first rows of the file."""
     problems = [problem(number, before=7, extend=5 + number, switch=20) for number in range(8)]
     columns = dataset_rows(problems, "full")
-    expected = {each.id: reward for each, reward in zip(problems, scores(columns), strict=True)}
+    expected = {asked.id: reward for asked, reward in zip(problems, scores(columns), strict=True)}
     assert len(set(expected.values())) == 8
     random.Random(5).shuffle(columns)
     columns = [columns[0], *columns]  # a batch also repeats rows
-    assert scores(columns) == [expected[json.loads(each["problem"])["id"]] for each in columns]
+    assert scores(columns) == [expected[json.loads(row["problem"])["id"]] for row in columns]
 
 
 def scores(columns, text='{"extend": "yes"}'):
@@ -84,7 +84,7 @@ def scores(columns, text='{"extend": "yes"}'):
         return reward(
             completions=[[{"role": "assistant", "content": text}] for _ in columns],
             completion_ids=[[1] for _ in columns],
-            **{name: [each[name] for each in columns] for name in columns[0] if name != "prompt"},
+            **{name: [row[name] for row in columns] for name in columns[0] if name != "prompt"},
         )
 
 
@@ -98,10 +98,10 @@ def test_the_prompt_of_a_chat_and_the_chat_completion_are_both_read():
 
 def test_e_the_decision_of_max_pressure_is_that_of_the_same_row():
     for queues, phase in (((3.5, 1.0, 0.0), 0), ((0.0, 1.0, 3.0), 0), ((0.0, 1.0, 3.0), 4)):
-        one = row(queues=queues, phase=phase)
-        asked = TASK.problem_from_row(one.model_dump(mode="json"), "here")
-        said = TASK.evaluate(TASK.parse(Completion(text='{"extend": "no"}'), asked), asked).detail["max_pressure"]
-        assert said == ("yes" if queues[phase // 2] == max(queues) else "no")
+        entry = row(queues=queues, phase=phase)
+        asked = TASK.problem_from_row(entry.model_dump(mode="json"), "here")
+        decision = TASK.evaluate(TASK.parse(Completion(text='{"extend": "no"}'), asked), asked).detail["max_pressure"]
+        assert decision == ("yes" if queues[phase // 2] == max(queues) else "no")
 
 
 # B: the right light
@@ -126,14 +126,12 @@ for state in sys.argv[2:]:
 def test_b_the_queue_of_a_row_is_that_of_its_own_light(grid, dataset):
     """Counted from the speeds of the vehicles in the stored states, by a program of its own."""
     rows = read_rows(dataset)
-    states = [dataset.parent / each.state_file for each in rows]
+    states = [dataset.parent / row.state_file for row in rows]
     counted = [json.loads(line[2:]) for line in run_python(STATES, next(grid.glob("*.sumocfg")), *states)]
-    assert [each.queue for each in rows] == [
-        halting[each.junction_id] for each, halting in zip(rows, counted, strict=True)
-    ]
-    assert len({each.junction_id for each in rows}) > 1
+    assert [row.queue for row in rows] == [halting[row.junction_id] for row, halting in zip(rows, counted, strict=True)]
+    assert len({row.junction_id for row in rows}) > 1
     first = [halting[min(halting)] for halting in counted]
-    assert first != [each.queue for each in rows]  # what the first light of the network would have given
+    assert first != [row.queue for row in rows]  # what the first light of the network would have given
 
 
 # C: a failure is never a reward of 0
@@ -159,11 +157,11 @@ def test_c_a_failed_branch_drops_its_row_and_is_counted_and_the_other_rows_are_u
     monkeypatch.setattr(generation, "simulate", failing)
     settings = GenerationSettings(max_decisions=12, horizon=20)
     done = generate_scenario(grid, tmp_path, settings)
-    made = read_rows(tmp_path / grid.name / "grpo_dataset.json")
-    whole = {each.id: each.branches for each in read_rows(dataset)}
+    rows = read_rows(tmp_path / grid.name / "grpo_dataset.json")
+    branches = {row.id: row.branches for row in read_rows(dataset)}
     assert done.dropped["a branch failed"] >= 2
-    assert len(made) + done.dropped["a branch failed"] == len(whole)
-    assert all(each.branches == whole[each.id] for each in made)
+    assert len(rows) + done.dropped["a branch failed"] == len(branches)
+    assert all(row.branches == branches[row.id] for row in rows)
 
 
 # D: the baseline knows the real times
@@ -181,9 +179,9 @@ def test_d_max_pressure_extends_below_the_minimum_and_switches_at_the_maximum_of
 @sumo
 def test_d_on_real_rows_the_baseline_takes_both_decisions(dataset):
     rows = read_rows(dataset)
-    decisions = [max_pressure(observation_of(each)) for each in rows]
+    decisions = [max_pressure(observation_of(row)) for row in rows]
     assert set(decisions) == {True, False}
-    assert all(each.min_green <= each.current_green_elapsed <= each.max_green for each in rows)
+    assert all(row.min_green <= row.current_green_elapsed <= row.max_green for row in rows)
 
 
 # F: ids, phase start, amber, time limits
@@ -200,9 +198,9 @@ print("> " + json.dumps([crossing_id("n7"), [exploring(max_pressure, 1.0, 3)(obs
 
 
 def test_f_ids_and_drawn_decisions_do_not_depend_on_the_hash_seed():
-    one, other = (run_python(IDS, PYTHONHASHSEED=seed) for seed in ("1", "2"))
-    assert len(one) == 2
-    assert one == other
+    first, second = (run_python(IDS, PYTHONHASHSEED=seed) for seed in ("1", "2"))
+    assert len(first) == 2
+    assert first == second
 
 
 AMBER = """
@@ -231,7 +229,7 @@ def test_f_no_light_goes_from_green_to_red_without_its_amber(grid):
         for link in range(len(states[0])):
             signs = "".join(state[link] for state in states).upper()
             assert "GR" not in signs
-            ambers = [len(part) for part in signs.replace("R", " ").replace("G", " ").split()]
+            ambers = [len(amber) for amber in signs.replace("R", " ").replace("G", " ").split()]
             assert all(length == 3 for length in ambers[:-1])  # the programme's 3 s; the last one may be cut off
             switches += len(ambers)
     assert switches > 40

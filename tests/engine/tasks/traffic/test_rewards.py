@@ -29,9 +29,9 @@ def test_the_absolute_reward_is_the_tanh_of_the_queue_change(delta, scale, rewar
 
 def test_the_relative_reward_is_zero_for_the_decision_of_max_pressure():
     settings = TrafficRewardSettings(use_relative_baseline=True, reward_scale=3)
-    one = row(extend=5, switch=9, queues=(3.5, 1.0, 0.0))  # Max-Pressure extends
-    assert traffic_reward(True, one, settings) == 0
-    assert traffic_reward(False, one, settings) == pytest.approx(-0.8701, abs=1e-4)  # tanh(-4 / 3)
+    entry = row(extend=5, switch=9, queues=(3.5, 1.0, 0.0))  # Max-Pressure extends
+    assert traffic_reward(True, entry, settings) == 0
+    assert traffic_reward(False, entry, settings) == pytest.approx(-0.8701, abs=1e-4)  # tanh(-4 / 3)
 
 
 @pytest.mark.parametrize(
@@ -68,17 +68,17 @@ def test_max_pressure_compares_queues_within_the_limits_of_the_green(seen, exten
 
 
 def test_the_default_metric_is_the_mean_over_the_horizon():
-    one = row(before=7, extend=5, switch=5)  # equal at the end: 100 vehicle seconds in 20 s each
-    one = one.model_copy(
+    entry = row(before=7, extend=5, switch=5)  # equal at the end: 100 vehicle seconds in 20 s each
+    entry = entry.model_copy(
         update={
-            "branches": one.branches.model_copy(
-                update={"switch": one.branches.switch.model_copy(update={"queue_seconds": 160})}
+            "branches": entry.branches.model_copy(
+                update={"switch": entry.branches.switch.model_copy(update={"queue_seconds": 160})}
             )
         }
     )
-    assert better_branch(one) is True
-    assert regret(False, one) == 3
-    assert traffic_reward(False, one, TrafficRewardSettings(reward_scale=1)) == pytest.approx(
+    assert better_branch(entry) is True
+    assert regret(False, entry) == 3
+    assert traffic_reward(False, entry, TrafficRewardSettings(reward_scale=1)) == pytest.approx(
         -0.7616, abs=1e-4
     )  # 8 - 7
 
@@ -91,5 +91,5 @@ def test_the_better_branch_and_the_regret():
 
 
 def test_an_extension_beyond_the_maximum_counts_as_a_switch():
-    one = row(extend=0, switch=9, elapsed=58, can_extend=False)
-    assert traffic_reward(True, one, TrafficRewardSettings()) == traffic_reward(False, one, TrafficRewardSettings())
+    entry = row(extend=0, switch=9, elapsed=58, can_extend=False)
+    assert traffic_reward(True, entry, TrafficRewardSettings()) == traffic_reward(False, entry, TrafficRewardSettings())

@@ -86,8 +86,8 @@ def test_phases_of_other_lights_that_a_table_adds_as_none_are_left_out(place):
     merged = row().model_dump(mode="json")
     *outer, name = place.split(".")
     inner = merged
-    for each in outer:
-        inner = inner[each]
+    for key in outer:
+        inner = inner[key]
     inner[name] |= {"1": None, "7": None}
     assert TrafficRow.model_validate(merged) == TrafficRow.model_validate(plain)
     inner[name]["7"] = 0.5
@@ -103,4 +103,4 @@ def test_a_dataset_of_merged_scenarios_is_read_back(tmp_path):
     second |= {"phase_order": [0, 2], "phase_metrics": {"0": 1.0, "2": 2.0}, "moving": {"0": 0.0, "2": 1.0}}
     read = list(datasets.Dataset.from_list([first, second]))
     assert read[1]["phase_metrics"]["4"] is None
-    assert [TrafficRow.model_validate(one).phase_order for one in read] == [first["phase_order"], [0, 2]]
+    assert [TrafficRow.model_validate(entry).phase_order for entry in read] == [first["phase_order"], [0, 2]]

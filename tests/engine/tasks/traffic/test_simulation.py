@@ -53,7 +53,7 @@ def test_a_dataset_agrees_with_itself_and_is_of_several_junctions(dataset):
 def test_no_more_decisions_are_stored_than_wanted_where_several_lights_decide_in_one_second(grid, tmp_path):
     generate_scenario(grid, tmp_path / "long", GenerationSettings(max_decisions=40))
     times = [row.simulation_time for row in rows_of(tmp_path / "long" / grid.name / "grpo_dataset.json")]
-    most = next(number for number, (one, after) in enumerate(pairwise(times), 1) if one == after)
+    most = next(number for number, (before, after) in enumerate(pairwise(times), 1) if before == after)
     assert generate_scenario(grid, tmp_path / "short", GenerationSettings(max_decisions=most)).rows == most
 
 
@@ -81,7 +81,8 @@ def test_a_state_of_another_network_is_an_error_and_no_zero(grid, dataset, tmp_p
     other = find_config(write_scenario(tmp_path, "single"))
     rows = rows_of(dataset)
     scenarios = {
-        name: dataclasses.replace(each, config=other) for name, each in live_scenarios(dataset, grid.parent).items()
+        name: dataclasses.replace(scenario, config=other)
+        for name, scenario in live_scenarios(dataset, grid.parent).items()
     }
     settings = OutcomeSettings(live_workers=1, live_max_failures=2)
     with closing(LiveOutcomes(scenarios, settings)) as live:
@@ -167,10 +168,10 @@ def test_a_model_that_answers_like_a_baseline_has_its_figures(grid):
         answers = []
         for text in states:
             state = json.loads(text)["state"]
-            queues = {index: each["avg_queue_veh"] for index, each in state["phase_metrics_by_id"].items()}
-            mine = queues.pop(str(state["current_phase_id"]))
+            queues = {index: metrics["avg_queue_veh"] for index, metrics in state["phase_metrics_by_id"].items()}
+            current = queues.pop(str(state["current_phase_id"]))
             may = state["current_green_elapsed_s"] + state["extend_s"] <= state["max_green_s"]
-            answers.append(may and mine >= max(queues.values()))
+            answers.append(may and current >= max(queues.values()))
         return answers
 
     asked = run_closed_loop(grid, "model", 1, decide=decide, seconds=600)

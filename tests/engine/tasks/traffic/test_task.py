@@ -20,7 +20,7 @@ def dataset(tmp_path):
     rows = [row(extend=5, switch=9, time=600.0), row(extend=9, switch=5, time=700.0)]
     path = tmp_path / "grid2x2" / "grpo_dataset.json"
     path.parent.mkdir()
-    path.write_text(json.dumps([each.model_dump(mode="json") for each in rows], indent=2))
+    path.write_text(json.dumps([entry.model_dump(mode="json") for entry in rows], indent=2))
     return path
 
 
@@ -52,10 +52,10 @@ def test_a_right_decision_in_poor_form_earns_more_than_a_wrong_one_in_perfect_fo
 
 def test_a_better_decision_earns_more_where_it_saves_more_and_either_is_right_where_both_end_alike(dataset):
     values = json.loads(dataset.read_text())
-    for one, name in zip(values, ("far", "tie"), strict=True):
-        switch = {"far": 29, "tie": 9}[name] * one["horizon"]
-        one["branches"]["switch"]["queue_seconds"] = switch
-        one["branches"]["extend"]["queue_seconds"] = 9 * one["horizon"]
+    for entry, name in zip(values, ("far", "tie"), strict=True):
+        switch = {"far": 29, "tie": 9}[name] * entry["horizon"]
+        entry["branches"]["switch"]["queue_seconds"] = switch
+        entry["branches"]["extend"]["queue_seconds"] = 9 * entry["horizon"]
     dataset.write_text(json.dumps(values))
     far, tie = load_problems(str(dataset))
     # gain 20: 0.5 + 0.4 (1 + tanh 2) / 2 + 0.1 = 0.9928; gain 0: 0.5 + 0.4 / 2 + 0.1 = 0.8

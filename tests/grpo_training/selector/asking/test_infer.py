@@ -31,7 +31,7 @@ def make(folder, embeddings):
 def answer(body, index):
     """The colour of the query if a shot is about the same thing, else a guess; then the model goes on."""
     prompt = body["messages"][-1]["content"]
-    *shots, query = [part.split(" Short")[0] for part in prompt.split("Question:colour of the ")[1:]]
+    *shots, query = [question.split(" Short")[0] for question in prompt.split("Question:colour of the ")[1:]]
     return f"{COLOURS[int(query[-1]) % 6] if query in shots else 'black'} Question: next"
 
 
@@ -58,8 +58,8 @@ def test_the_shots_stand_before_the_query_and_answers_are_scored(tmp_path, capsy
     assert metrics["similarity: shot_num=1"]["accuracy"] == 100  # the shot about the same thing is the nearest
     assert metrics["similarity: shot_num=1"]["low"] == 51.01  # Wilson: 4 / (4 + 1.96^2)
     assert metrics["random: shot_num=1"]["accuracy"] < 100
-    assert all(0 <= one["low"] <= one["accuracy"] <= one["high"] <= 100 for one in metrics.values())
-    prompts = [seen.body["messages"][-1]["content"] for seen in app["seen"]]
+    assert all(0 <= metric["low"] <= metric["accuracy"] <= metric["high"] <= 100 for metric in metrics.values())
+    prompts = [request.body["messages"][-1]["content"] for request in app["seen"]]
     assert {prompt.count("Short answer:") for prompt in prompts} == {2, 4}
     assert all(prompt.endswith("Short answer:") for prompt in prompts)
     assert "against similarity" in capsys.readouterr().out
@@ -108,7 +108,7 @@ def test_images_are_sent_with_their_questions(tmp_path):
         urls = [base64.b64decode(part["image_url"]["url"].partition(",")[2]) for part in content[::2]]
         assert content[0]["image_url"]["url"].startswith("data:image/png;base64,")
         texts = [part["text"] for part in content[1::2]]
-        assert all(one[:-1] == PNG and f", {one[-1]}?" in text for one, text in zip(urls, texts, strict=True))
+        assert all(image[:-1] == PNG and f", {image[-1]}?" in text for image, text in zip(urls, texts, strict=True))
         asked = len(app["seen"])
         assert main(["infer", *words]) == 0
         assert len(app["seen"]) == asked
@@ -163,8 +163,8 @@ def test_no_query_is_a_shot_of_itself(tmp_path, capsys):
             assert main(["infer", *words, "--sampler", sampler]) == 0
         with pytest.raises(InputError, match="6 shots are asked for"):
             main(["infer", *words, "--shot-nums", "6"])
-    for seen in app["seen"]:
-        *shots, query = seen.body["messages"][-1]["content"].split("Question:colour of the ")[1:]
+    for request in app["seen"]:
+        *shots, query = request.body["messages"][-1]["content"].split("Question:colour of the ")[1:]
         assert query.split(" ")[0] not in {shot.split(" ")[0] for shot in shots}
     assert json.loads((tmp_path / "metrics.json").read_text())["similarity: shot_num=5"]["accuracy"] == 0
     shown = capsys.readouterr().out

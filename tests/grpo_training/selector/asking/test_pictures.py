@@ -39,8 +39,8 @@ def help_of(rows, query, shots):
     """The chance of a right answer, from the seeds of the drawings, without the code of the server."""
     papers = {row["question_id"]: pictures.random.Random(row["question_id"]).choice(pictures.PAPERS) for row in rows}
     shape = [row["question"].rsplit(" ", 1)[1] for row in rows]
-    same_paper = any(papers[rows[one]["question_id"]] == papers[rows[query]["question_id"]] for one in shots)
-    same_shape = any(shape[one] == shape[query] for one in shots)
+    same_paper = any(papers[rows[shot]["question_id"]] == papers[rows[query]["question_id"]] for shot in shots)
+    same_shape = any(shape[shot] == shape[query] for shot in shots)
     return pictures.BASE + pictures.SAME_PAPER * same_paper + pictures.SAME_SHAPE * same_shape
 
 
@@ -56,9 +56,9 @@ def test_beams_are_scored_by_log_probs_that_depend_on_the_images_of_the_shots(ch
     groups = load_groups(folder / "beams/beams.json")
     assert len(groups) == 10
     for group in groups:
-        for one in group.sequences:
-            gain = 0.98 * (help_of(rows, group.query, one.shots) - help_of(rows, group.query, ()))
-            assert one.reward == pytest.approx(gain, abs=1e-9)
+        for sequence in group.sequences:
+            gain = 0.98 * (help_of(rows, group.query, sequence.shots) - help_of(rows, group.query, ()))
+            assert sequence.reward == pytest.approx(gain, abs=1e-9)
 
 
 def test_rewards_are_the_accuracy_of_the_answers_with_each_sequence(chain):
@@ -70,16 +70,16 @@ def test_rewards_are_the_accuracy_of_the_answers_with_each_sequence(chain):
     methods = set()
     for query, entry in stored.items():
         accuracies = {}
-        for one in entry["pointer_candidates"]:
-            methods.add(one["gen_method"])
-            assert [entry["candidate_pool_ids"][place] for place in one["pointer"]] == one["pointer_global"]
+        for candidate in entry["pointer_candidates"]:
+            methods.add(candidate["gen_method"])
+            assert [entry["candidate_pool_ids"][index] for index in candidate["pointer"]] == candidate["pointer_global"]
             people = rows[int(query)]["answers"]
-            assert one["vqa_acc_score"] == vqa_accuracy(one["vqa_pred_answer"], people)
-            assert one["vqa_correct"] == (one["vqa_acc_score"] > 0)
-            assert one["vqa_eval_mode"] == "vqaEval"
-            chance = help_of(rows, int(query), one["pointer_global"])
-            accuracies.setdefault(chance, set()).add(one["vqa_pred_answer"] == people[0])
-        assert all(len(found) == 1 for found in accuracies.values())  # the same help, the same answer
+            assert candidate["vqa_acc_score"] == vqa_accuracy(candidate["vqa_pred_answer"], people)
+            assert candidate["vqa_correct"] == (candidate["vqa_acc_score"] > 0)
+            assert candidate["vqa_eval_mode"] == "vqaEval"
+            chance = help_of(rows, int(query), candidate["pointer_global"])
+            accuracies.setdefault(chance, set()).add(candidate["vqa_pred_answer"] == people[0])
+        assert all(len(verdicts) == 1 for verdicts in accuracies.values())  # the same help, the same answer
         rights = [next(iter(accuracies[chance])) for chance in sorted(accuracies)]
         assert rights == sorted(rights)  # more help never makes an answer wrong
     assert methods == {"selector", "beam", "random"}

@@ -32,7 +32,7 @@ def test_a_beam_file_gives_the_shots_without_the_query_and_positions_in_the_pool
         *(6, (9, 4, 3), (3, 4), -1e-7),
     )
     assert BeamDataset(BEAMS)[0]["beam_labels"][0] == [2, 1]  # positions, not ids modulo the size of the pool
-    assert [one.shots for one in second.sequences] == [(88, 1403), (7, 1403), (88, 7), (9, 88), (7, 9)]
+    assert [sequence.shots for sequence in second.sequences] == [(88, 1403), (7, 1403), (88, 7), (9, 88), (7, 9)]
     assert set(second.pool) >= {7, 9, 88, 1403}
     assert 512 not in second.pool
 
@@ -51,7 +51,7 @@ def test_the_dataset_has_labels_and_rewards_of_every_beam():
     assert len(dataset) == 2
     assert sample["query_id"] == 512
     assert sample["beam_rewards"] == [0.046, 0.045]
-    assert [[sample["pool"][place] for place in places] for places in sample["beam_labels"]] == [[88, 1403], [7, 1403]]
+    assert [[sample["pool"][label] for label in labels] for labels in sample["beam_labels"]] == [[88, 1403], [7, 1403]]
 
 
 CANDIDATE = {"pointer": [2, 0], "pointer_global": [3, 9], "vqa_correct": 1, "vqa_acc_score": 0.6}

@@ -25,7 +25,7 @@ WORDS = "apple bread candle door engine flower garden hammer".split()
 
 def chance(prompt):
     """The probability of an answer: shots help by the number in their question, more if it is even and stands first."""
-    numbers = [int(part.split(" ")[0]) for part in prompt.split("Question:number ")[1:-1]]
+    numbers = [int(shot.split(" ")[0]) for shot in prompt.split("Question:number ")[1:-1]]
     return 0.1 + 0.01 * sum(numbers) + (0.05 if numbers and numbers[0] % 2 == 0 else 0.0)
 
 
@@ -42,8 +42,8 @@ def scoring_server(log, *, without=False, fail_after=None):
             return web.json_response({"error": {"message": "bad key"}}, status=401)
         log.append(body)
         text, answer = prompt_of(body), body["messages"][-1]["content"]
-        middle, each = (len(answer) + 1) // 2, math.log(chance(text))
-        tokens = [(text, -20.0), (answer[:middle], each), (answer[middle:], each)]
+        middle, logp = (len(answer) + 1) // 2, math.log(chance(text))
+        tokens = [(text, -20.0), (answer[:middle], logp), (answer[middle:], logp)]
         choice = {"index": 0, "message": {"role": "assistant", "content": " more"}, "finish_reason": "length"}
         more = {} if without else {"prompt_logprobs": prompt_logprobs(tokens)}
         return web.json_response({"choices": [choice], **more})
@@ -78,12 +78,12 @@ def by_hand(problems, query, pool):
     """The search as its page describes it: each step ranks by the gain of all shots."""
     alone = chance(ShotPrompts(problems).text((), query))
     first = {(a,): chance(ShotPrompts(problems).text((a,), query)) for a in pool}
-    kept = sorted(first, key=lambda one: (-(first[one] - alone), one))[:3]
+    kept = sorted(first, key=lambda shots: (-(first[shots] - alone), shots))[:3]
     second = {}
     for (a,), b in itertools.product(kept, pool):
         if a != b:
             second[b, a] = chance(ShotPrompts(problems).text((b, a), query)) - alone  # the newest stands first
-    return sorted(((gain, pair) for pair, gain in second.items()), key=lambda one: (-one[0], one[1]))[:3]
+    return sorted(((gain, pair) for pair, gain in second.items()), key=lambda beam: (-beam[0], beam[1]))[:3]
 
 
 def test_beams_are_ranked_by_the_gain_of_all_shots(dataset):
@@ -95,8 +95,8 @@ def test_beams_are_ranked_by_the_gain_of_all_shots(dataset):
     assert len(groups) == 3
     for group in groups:
         expected = by_hand(problems, group.query, group.pool)
-        assert [one.shots for one in group.sequences] == [pair for _, pair in expected]
-        assert [one.reward for one in group.sequences] == pytest.approx([gain for gain, _ in expected])
+        assert [sequence.shots for sequence in group.sequences] == [pair for _, pair in expected]
+        assert [sequence.reward for sequence in group.sequences] == pytest.approx([gain for gain, _ in expected])
         assert group.query not in group.pool
     asked = {"add_generation_prompt": False, "continue_final_message": True, "prompt_logprobs": 0, "max_tokens": 1}
     assert all(body.items() >= {"temperature": 0, **asked}.items() for body in log)
@@ -105,39 +105,39 @@ def test_beams_are_ranked_by_the_gain_of_all_shots(dataset):
 
 
 def test_an_interrupted_search_goes_on_and_pays_for_no_request_twice(dataset):
-    whole, first, second = [], [], []
-    with serve_in_thread(scoring_server(whole)) as url:
+    uninterrupted, first, second = [], [], []
+    with serve_in_thread(scoring_server(uninterrupted)) as url:
         assert (
             start(dataset, url, "--output-dir", str(dataset / "whole"), "--cache-dir", str(dataset / "cache_of_whole"))
             == 0
         )
-    broken = scoring_server(first, fail_after=len(whole) // 2)
+    broken = scoring_server(first, fail_after=len(uninterrupted) // 2)
     with serve_in_thread(broken) as url, pytest.raises(ScaffoldError, match="bad key"):
         start(dataset, url)
     assert not (dataset / "out/beams.json").exists()
     with serve_in_thread(scoring_server(second)) as url:
         assert start(dataset, url) == 0
     assert (dataset / "out/beams.json").read_bytes() == (dataset / "whole/beams.json").read_bytes()
-    assert len(first) == len(whole) // 2
-    assert len(first) + len(second) == len(whole)
+    assert len(first) == len(uninterrupted) // 2
+    assert len(first) + len(second) == len(uninterrupted)
 
 
 def test_a_budget_stops_the_search_before_it_is_exceeded(dataset):
     """The server reports no usage, so each request costs what it may cost at most: a token for each byte."""
-    whole, first, second = [], [], []
-    with serve_in_thread(scoring_server(whole)) as url:
+    uninterrupted, first, second = [], [], []
+    with serve_in_thread(scoring_server(uninterrupted)) as url:
         assert (
             start(dataset, url, "--output-dir", str(dataset / "whole"), "--cache-dir", str(dataset / "cache_of_whole"))
             == 0
         )
     with serve_in_thread(scoring_server(first)) as url, pytest.raises(BudgetExceededError):
         start(dataset, url, "--budget-tokens", "1500")
-    assert 5 < len(first) < len(whole)
+    assert 5 < len(first) < len(uninterrupted)
     most = (sum(len(message["content"]) + 16 for message in body["messages"]) + 1 for body in first)
     assert sum(most) <= 1500
     with serve_in_thread(scoring_server(second)) as url:
         assert start(dataset, url) == 0
-    assert len(first) + len(second) == len(whole)
+    assert len(first) + len(second) == len(uninterrupted)
     assert (dataset / "out/beams.json").read_bytes() == (dataset / "whole/beams.json").read_bytes()
 
 
@@ -176,7 +176,7 @@ def test_pools_by_sampler():
     def nearest(query):
         unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
         order = np.argsort(-(unit @ unit[query]))
-        return [one for one in order.tolist() if one != query]
+        return [row for row in order.tolist() if row != query]
 
     chances = PoolSampler("rand", texts, None, 12, 42)
     pools = [chances.pool_of(query) for query in range(50)]

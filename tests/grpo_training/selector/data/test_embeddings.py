@@ -144,8 +144,8 @@ def test_the_embed_step_writes_texts_and_images(clip, tmp_path, capsys):
     assert main(words) == 0
     images = [*words, "--images", "image", "--images-dir", str(tmp_path)]
     assert main([*images, "--embedding-model", f"clip:{clip}"]) == 0
-    found = [load_table(Path(line.split(": ")[1])) for line in capsys.readouterr().out.splitlines() if ".npy" in line]
-    assert [(len(one), one.dimensions) for one in found] == [(1, 256), (1, 8)]
+    tables = [load_table(Path(line.split(": ")[1])) for line in capsys.readouterr().out.splitlines() if ".npy" in line]
+    assert [(len(table), table.dimensions) for table in tables] == [(1, 256), (1, 8)]
     with pytest.raises(InputError, match="hashing embeds no images"):
         main(images)
     (tmp_path / "a.png").write_bytes(b"no image")

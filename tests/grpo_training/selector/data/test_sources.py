@@ -38,16 +38,16 @@ def sft(folder, *more):
 
 
 def test_files_record_model_and_modality_and_those_of_the_other_kind_are_refused(drawn):
-    folder, found = drawn
-    records = {kind: json.loads(path.with_suffix(".json").read_text()) for kind, path in found.items()}
-    assert {kind: (one["modality"], one["model"]) for kind, one in records.items()} == {
+    folder, paths = drawn
+    records = {kind: json.loads(path.with_suffix(".json").read_text()) for kind, path in paths.items()}
+    assert {kind: (record["modality"], record["model"]) for kind, record in records.items()} == {
         "text": ("text", ENCODER),
         "image": ("image", ENCODER),
     }
-    assert sft(folder, "--img-emb", str(found["image"]), "--text-emb", str(found["text"])) == 0
+    assert sft(folder, "--img-emb", str(paths["image"]), "--text-emb", str(paths["text"])) == 0
     words = ["--sft-ckpt", str(folder / "sft/best_model.ckpt"), "--beam-data", str(folder / "beams.json")]
     with pytest.raises(InputError, match="was trained on other embeddings") as error:
-        main(["train", *words, "--embeddings", str(found["text"]), "--output-dir", str(folder / "post")])
+        main(["train", *words, "--embeddings", str(paths["text"]), "--output-dir", str(folder / "post")])
     assert "It was trained on those of: image, text" in str(error.value)
 
 
@@ -65,11 +65,11 @@ def test_embeddings_of_another_program_tell_what_their_file_tells(tmp_path):
 
 def test_queries_are_embedded_as_the_training_set_was(drawn):
     """The same rows give the same embeddings as in the files: text, image, and their normalised mean."""
-    folder, found = drawn
+    folder, paths = drawn
     rows = [json.loads(line) for line in (folder / "data.jsonl").read_text().splitlines()]
     problems = [Problem(id=str(n), text=row["question"], answer="1") for n, row in enumerate(rows)]
     files = [folder / row["image"] for row in rows]
-    text, image = np.load(found["text"]), np.load(found["image"])
+    text, image = np.load(paths["text"]), np.load(paths["image"])
     mean = (text + image) / np.linalg.norm(text + image, axis=1, keepdims=True)
     for modalities, expected in ((["text"], text), (["image"], image), (["image", "text"], mean)):
         record = {"parts": [{"modality": modality, "model": ENCODER} for modality in modalities]}

@@ -134,9 +134,9 @@ def test_an_interrupted_training_ends_with_the_same_weights(sft, monkeypatch):
     assert interruptions == 3
     assert [row["step"] for row in metrics(sft / "parts")] == list(range(1, steps + 1))
     for name in ("rce_final.ckpt", "grpo_final.ckpt", "best_model.ckpt"):
-        one, other = (load_plain(sft / folder / name) for folder in ("whole", "parts"))
-        assert one["metrics"] == other["metrics"], name
-        assert all(torch.equal(one["state_dict"][key], other["state_dict"][key]) for key in one["state_dict"]), name
+        whole, parts = (load_plain(sft / folder / name) for folder in ("whole", "parts"))
+        assert whole["metrics"] == parts["metrics"], name
+        assert all(torch.equal(whole["state_dict"][key], parts["state_dict"][key]) for key in whole["state_dict"]), name
     assert not (sft / "parts/training_state.pt").exists()
     assert post(sft, "parts", *flags) == 0  # finished
 

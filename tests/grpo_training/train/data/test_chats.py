@@ -30,7 +30,7 @@ def chat(number, reply="w20"):
 
 
 def words(ids):
-    return [WORDS[one] for one in ids]
+    return [WORDS[token] for token in ids]
 
 
 def test_only_the_last_message_and_its_end_are_labels(model, tmp_path):
@@ -69,7 +69,7 @@ def test_reasoning_beside_the_reply_is_part_of_it(tmp_path, name):
     ]
     groups = chats(model, write(tmp_path / "chats.jsonl", *rows)).groups
     tokens = ["<think>", "w7", "</think>", "w20", "<end>"]
-    assert [[(*WORDS, "<think>", "</think>")[one] for one in group[0].completion_ids] for group in groups] == [
+    assert [[(*WORDS, "<think>", "</think>")[token] for token in group[0].completion_ids] for group in groups] == [
         tokens
     ] * 4
 
@@ -114,7 +114,7 @@ def test_chats_that_are_too_long_are_counted(model, tmp_path):
 
 
 def test_a_random_share_is_held_out(model, tmp_path):
-    data = chats(model, write(tmp_path / "chats.jsonl", *[chat(one) for one in range(20)]), validation_share=0.25)
+    data = chats(model, write(tmp_path / "chats.jsonl", *[chat(number) for number in range(20)]), validation_share=0.25)
     held_out = [group[0].group_id for group in data.validation]
     assert (len(data.groups), len(held_out)) == (15, 5)
     assert held_out != [f"chats:{number}" for number in range(16, 21)]
@@ -122,7 +122,7 @@ def test_a_random_share_is_held_out(model, tmp_path):
 
 
 def test_chats_of_one_prompt_are_held_out_together(model, tmp_path):
-    rows = [chat(one % 5, f"w{20 + one}") for one in range(15)]
+    rows = [chat(number % 5, f"w{20 + number}") for number in range(15)]
     data = chats(model, write(tmp_path / "chats.jsonl", *rows), validation_share=0.4)
     assert (len(data.groups), len(data.validation)) == (9, 6)
     assert not {group[0].prompt_ids for group in data.groups} & {group[0].prompt_ids for group in data.validation}

@@ -67,8 +67,8 @@ def cache(tmp_path):
     def write(*groups, name="generator_1"):
         store = RolloutStore(tmp_path / "cache" / f"{name}_rollouts.jsonl")
         with store.hold():
-            for one in groups:
-                store.append(one)
+            for group in groups:
+                store.append(group)
         return tmp_path / "cache"
 
     return write
@@ -117,7 +117,7 @@ def test_groups_that_are_incomplete_or_teach_nothing_are_dropped_and_counted(cac
         group("silent", rollouts=[rollout(1, 1.0, completion=None), rollout(2, 0.0, completion=None)]),
     )
     groups, report = load(path)
-    assert [one.problem_id for one in groups] == ["kept"]
+    assert [loaded.problem_id for loaded in groups] == ["kept"]
     assert report.dropped == {
         "groups: incomplete, a reply failed or a reward is missing": 2,
         rollout_data.EQUAL: 2,
@@ -125,8 +125,8 @@ def test_groups_that_are_incomplete_or_teach_nothing_are_dropped_and_counted(cac
         "groups: the text of no reply is stored": 1,
     }
     assert "left out      2  groups: incomplete" in str(report)
-    assert [one.problem_id for one in load(path, zero_variance="right")[0]] == ["kept", "right", "alone"]
-    assert [one.problem_id for one in load(path, zero_variance="keep")[0]] == ["kept", "right", "wrong", "alone"]
+    assert [loaded.problem_id for loaded in load(path, zero_variance="right")[0]] == ["kept", "right", "alone"]
+    assert [loaded.problem_id for loaded in load(path, zero_variance="keep")[0]] == ["kept", "right", "wrong", "alone"]
 
 
 def test_incomplete_and_foreign_lines_are_reported_with_their_location(cache):
@@ -134,7 +134,7 @@ def test_incomplete_and_foreign_lines_are_reported_with_their_location(cache):
     with (path / "generator_1_rollouts.jsonl").open("a") as file:
         file.write('{"problem_id": "p2", "rollouts": []}\n{"problem_id": "p3", "rol')
     groups, report = load(path)
-    assert [one.problem_id for one in groups] == ["p1"]
+    assert [loaded.problem_id for loaded in groups] == ["p1"]
     assert report.dropped == {"rows: could not be read": 2}
     assert any("generator_1_rollouts.jsonl:3: the last line is cut off" in text for text in report.details)
 
@@ -142,7 +142,7 @@ def test_incomplete_and_foreign_lines_are_reported_with_their_location(cache):
 def test_of_a_repeated_group_the_last_complete_one_counts(cache):
     path = cache(group("p1"), group("p1", rewards=(0.0, 0.5)), group("p1", rewards=(0.0, 0.7), epoch=1))
     groups, _ = load(path)
-    assert [(one.group_id, one.responses[1].reward) for one in groups] == [
+    assert [(loaded.group_id, loaded.responses[1].reward) for loaded in groups] == [
         ("generator_1_rollouts:p1:0", 0.5),
         ("generator_1_rollouts:p1:1", 0.7),
     ]
@@ -202,9 +202,9 @@ def test_the_halves_of_a_group_on_trial_are_groups_of_their_own(cache):
     ]
     stored = group(rollouts=rollouts, prompts={"A": prompt_with("p1"), "B": plain_prompt("p1")})
     groups, _ = load(cache(stored), experiences="keep")
-    assert [one.messages for one in groups] == [prompt_with("p1"), plain_prompt("p1")]
-    assert [[response.reward for response in one.responses] for one in groups] == [[1.0, 0.0], [0.0, 1.0]]
-    assert len({one.group_id for one in groups}) == 2
+    assert [loaded.messages for loaded in groups] == [prompt_with("p1"), plain_prompt("p1")]
+    assert [[response.reward for response in loaded.responses] for loaded in groups] == [[1.0, 0.0], [0.0, 1.0]]
+    assert len({loaded.group_id for loaded in groups}) == 2
 
 
 def test_a_changed_template_changes_no_stored_prompt(cache):
@@ -269,8 +269,8 @@ def test_a_model_that_is_not_recorded_is_said_to_be_unknown_and_no_other_one(cac
 def test_groups_for_other_trainers_are_read_without_a_word_about_a_model(cache):
     report = DropReport()
     config = settings(cache(logged_group(model="b/model")), model_name_or_path="none")
-    [one] = each_group(config, report)
-    assert one.responses[0].logprobs == (-0.5,)
+    [group] = each_group(config, report)
+    assert group.responses[0].logprobs == (-0.5,)
     assert not report
 
 
@@ -299,7 +299,7 @@ def test_a_reply_to_a_second_request_keeps_its_text_and_not_its_log_probs(cache)
     again = rollout(1, 1.0, completion=completion, repairs=["re_asked"])
     path = cache(group("p1", rollouts=[again, rollout(2, 0.0, completion=completion)]))
     [loaded], report = load(path)
-    assert [one.logprobs for one in loaded.responses] == [None, (-0.5,)]
+    assert [reply.logprobs for reply in loaded.responses] == [None, (-0.5,)]
     assert report.remarks == {rollout_data.RE_ASKED: 1}
 
 
@@ -308,7 +308,7 @@ def test_a_reply_whose_second_request_failed_belongs_to_the_first(cache):
     in_vain = rollout(1, 0.0, completion=completion, repairs=["re_asked", "first_kept"])
     path = cache(group("p1", rollouts=[in_vain, rollout(2, 1.0, completion=completion)]))
     [loaded], report = load(path)
-    assert [one.logprobs for one in loaded.responses] == [(-0.5,), (-0.5,)]
+    assert [reply.logprobs for reply in loaded.responses] == [(-0.5,), (-0.5,)]
     assert report.remarks == {}
 
 
@@ -326,13 +326,13 @@ def test_a_folder_is_searched_and_what_is_no_rollout_is_counted(cache, tmp_path)
         + "\n"
     )
     groups, report = load(path)
-    assert [one.group_id for one in groups] == [
+    assert [loaded.group_id for loaded in groups] == [
         "deep/er/scored:1",
         "generator_1_rollouts:p1:0",
         "generator_2_rollouts:p1:0",
     ]
     assert report.dropped == {}
-    assert [one.group_id for one in load(path / "generator_1_rollouts.jsonl")[0]] == ["generator_1_rollouts:p1:0"]
+    assert [loaded.group_id for loaded in load(path / "generator_1_rollouts.jsonl")[0]] == ["generator_1_rollouts:p1:0"]
 
 
 def test_a_path_without_anything_to_train_on(tmp_path):
@@ -364,10 +364,10 @@ def test_scored_rows_of_one_prompt_form_a_group(tmp_path):
         {"prompt": "", "completion": "x", "reward": 1},
         {"prompt": "Say.", "completions": ["x"], "rewards": [1]},
     )
-    [two] = groups
-    assert two.group_id == "scored:2"
-    assert [message.role for message in two.messages] == ["system", "user"]
-    assert [(one.text, one.reward) for one in two.responses] == [("two", 0.5), ("2", 1.0), ("zwei", 0.0)]
+    [group] = groups
+    assert group.group_id == "scored:2"
+    assert [message.role for message in group.messages] == ["system", "user"]
+    assert [(reply.text, reply.reward) for reply in group.responses] == [("two", 0.5), ("2", 1.0), ("zwei", 0.0)]
     assert report.dropped == {"groups: incomplete, a reply has no reward": 1, "rows: could not be read": 2}
     assert any("line 8: no reply" in text for text in report.details)
 
@@ -379,14 +379,14 @@ def test_a_list_of_messages_is_one_reply(tmp_path, message):
         {"prompt": "Say one.", "completion": [message], "reward": 1},
         {"prompt": "Say one.", "response": [message], "reward": 0},
     )
-    assert [(one.text, one.reward) for one in group.responses] == [("one", 1.0), ("one", 0.0)]
+    assert [(reply.text, reply.reward) for reply in group.responses] == [("one", 1.0), ("one", 0.0)]
 
 
 def test_messages_are_the_prompt_where_the_prompt_is_null(tmp_path):
     """As in a table with the columns of several formats."""
     row = {"prompt": None, "messages": [{"role": "user", "content": "Say one."}], "completion": "one"}
-    [one], report = scored(tmp_path, {**row, "reward": 1}, {**row, "reward": 0})
-    assert one.messages[0].content == "Say one."
+    [group], report = scored(tmp_path, {**row, "reward": 1}, {**row, "reward": 0})
+    assert group.messages[0].content == "Say one."
     assert not report.dropped
 
 
@@ -401,9 +401,9 @@ def test_rows_of_one_prompt_without_ids_are_of_one_problem_in_all_files_and_grou
         (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     groups, _ = load(tmp_path)
     assert len(groups) == 5
-    problems = {one.messages[0].content: one.problem_id for one in groups}
+    problems = {group.messages[0].content: group.problem_id for group in groups}
     assert len(set(problems.values())) == 3
-    assert all(one.problem_id == problems[one.messages[0].content] for one in groups)
+    assert all(group.problem_id == problems[group.messages[0].content] for group in groups)
 
 
 @pytest.mark.parametrize("reward", [1e31, -1e308, 10**400, float("nan"), float("inf"), "right", [1], None])
@@ -411,7 +411,7 @@ def test_a_reward_that_is_no_number_or_a_mistake_leaves_the_group_out(tmp_path, 
     row = {"prompt": "Say one.", "completion": "one"}
     good = [{**row, "prompt": "Say two.", "reward": reward} for reward in (1e30, 0)]
     [kept], report = scored(tmp_path, {**row, "reward": reward}, {**row, "reward": 1}, {**row, "reward": 0}, *good)
-    assert [one.reward for one in kept.responses] == [1e30, 0.0]
+    assert [reply.reward for reply in kept.responses] == [1e30, 0.0]
     assert report.dropped == {"groups: incomplete, a reply has no reward": 1}
     named = [f"{tmp_path / 'scored.jsonl'}, line 1: the reward {str(reward)[:60]!r} is no number"]
     assert report.details[:1] == ([] if reward is None else named)
@@ -422,10 +422,10 @@ def test_a_reward_that_is_no_number_or_a_mistake_leaves_the_group_out(tmp_path, 
     [([True, False], [1, 0]), (["1", "0"], [1, 0]), (["0.25", " 1e-1 "], [0.25, 0.1]), ([1, -2], [1, -2])],
 )
 def test_rewards_as_truth_values_and_as_text_are_numbers(tmp_path, given, read):
-    each = [{"prompt": "Say one.", "completion": "one", "score": value} for value in given]
+    as_score = [{"prompt": "Say one.", "completion": "one", "score": value} for value in given]
     as_object = [{"prompt": "Say two.", "text": "x", "reward": {"total": value}} for value in given]
-    groups, _ = scored(tmp_path, *each, *as_object)
-    assert [[one.reward for one in group.responses] for group in groups] == [read] * 2
+    groups, _ = scored(tmp_path, *as_score, *as_object)
+    assert [[reply.reward for reply in group.responses] for group in groups] == [read] * 2
 
 
 @pytest.mark.parametrize("name", ["reasoning_content", "reasoning", "thinking"])
@@ -439,24 +439,28 @@ def test_reasoning_beside_a_scored_reply_is_part_of_it(tmp_path, name):
         {"prompt": "Say two.", "completion": "two", name: None, "reward": 0},
     )
     joined = "<think>\nwhy\n</think>\n\ntwo"
-    assert [one.text for one in group.responses] == [joined, joined, "<think>why</think> two", "two"]
+    assert [reply.text for reply in group.responses] == [joined, joined, "<think>why</think> two", "two"]
 
 
 def test_half_of_a_surrogate_pair_is_replaced_as_it_can_not_be_tokenised(tmp_path):
     row = {"prompt": "Say \ud83d.", "completion": "one"}
-    [one], _ = scored(tmp_path, {**row, "completion": "\udc00 one", "reward": 1}, {**row, "reward": 0})
-    assert one.messages[0].content == "Say ?."
-    assert [reply.text for reply in one.responses] == ["? one", "one"]
+    [group], _ = scored(tmp_path, {**row, "completion": "\udc00 one", "reward": 1}, {**row, "reward": 0})
+    assert group.messages[0].content == "Say ?."
+    assert [reply.text for reply in group.responses] == ["? one", "one"]
 
 
 def test_a_group_of_scored_rows_keeps_its_problem_and_its_verdicts(tmp_path):
-    [one], _ = scored(
+    [group], _ = scored(
         tmp_path,
         {"prompt": "Say one.", "completion": "one", "reward": 1, "is_correct": True, "problem_id": "a", "task": "code"},
         {"prompt": "Say one.", "completion": "two", "reward": 0, "finish_reason": "length"},
     )
-    assert (one.problem_id, one.task, [reply.is_correct for reply in one.responses]) == ("a", "code", [True, None])
-    assert [reply.truncated for reply in one.responses] == [False, True]
+    assert (group.problem_id, group.task, [reply.is_correct for reply in group.responses]) == (
+        "a",
+        "code",
+        [True, None],
+    )
+    assert [reply.truncated for reply in group.responses] == [False, True]
 
 
 def test_what_another_program_recorded_is_read_and_left_out_as_it_holds_no_replies(recorded):
@@ -471,10 +475,10 @@ def test_what_another_program_recorded_is_read_and_left_out_as_it_holds_no_repli
 def test_whole_problems_are_held_out_and_always_the_same_ones(cache):
     groups, _ = load(cache(*(group(f"p{number}", epoch=epoch) for number in range(20) for epoch in (0, 1))))
     training, held_out = split_validation(groups, 0.1, seed=3)
-    assert len({one.problem_id for one in held_out}) == 2
+    assert len({loaded.problem_id for loaded in held_out}) == 2
     assert len(held_out) == 4
-    assert not {one.problem_id for one in training} & {one.problem_id for one in held_out}
-    assert [one for one in groups if one not in held_out] == training
+    assert not {loaded.problem_id for loaded in training} & {loaded.problem_id for loaded in held_out}
+    assert [loaded for loaded in groups if loaded not in held_out] == training
     assert split_validation(groups, 0.1, seed=3) == (training, held_out)
     assert split_validation(groups, 0.0, seed=3) == (groups, [])
     assert len(split_validation(groups[:2], 0.5, seed=3)[1]) == 0  # one problem: nothing can be held out
@@ -484,19 +488,19 @@ def test_whole_problems_are_held_out_and_always_the_same_ones(cache):
 def test_max_problems_counts_problems_that_teach(cache):
     path = cache(group("flat", rewards=(1.0, 1.0)), group("p1"), group("p2"), group("p1", epoch=1))
     groups, _ = load(path, max_problems=1)
-    assert [one.group_id.partition(":")[2] for one in groups] == ["p1:0", "p1:1"]
+    assert [loaded.group_id.partition(":")[2] for loaded in groups] == ["p1:0", "p1:1"]
 
 
 def test_reports_add_up_and_are_readable():
-    one = DropReport()
-    one.drop("groups: a", 2)
-    one.drop("groups: none", 0)
-    one.drop("groups: a")
-    one.remark("replies: b")
-    one.detail("there")
-    one.detail("there")
-    assert one == DropReport(Counter({"groups: a": 3}), Counter({"replies: b": 1}), ["there"])
-    assert str(one).splitlines() == ["left out      3  groups: a", "noted         1  replies: b", "there"]
+    report = DropReport()
+    report.drop("groups: a", 2)
+    report.drop("groups: none", 0)
+    report.drop("groups: a")
+    report.remark("replies: b")
+    report.detail("there")
+    report.detail("there")
+    assert report == DropReport(Counter({"groups: a": 3}), Counter({"replies: b": 1}), ["there"])
+    assert str(report).splitlines() == ["left out      3  groups: a", "noted         1  replies: b", "there"]
     assert not DropReport()
 
 
@@ -513,13 +517,13 @@ def test_exports_in_the_formats_of_trl(answered):
     assert [message["role"] for message in row["prompt"]] == ["system", "user"]
     assert (row["completions"], row["rewards"]) == (["good", "fair", "bad"], [1.0, 0.5, 0.0])
     best = trl_rows.prompt_completion(group, min_reward=0.5)
-    assert [(one["completion"], one["reward"]) for one in best] == [
+    assert [(entry["completion"], entry["reward"]) for entry in best] == [
         ([{"role": "assistant", "content": "good"}], 1.0),
         ([{"role": "assistant", "content": "fair"}], 0.5),
     ]
     [pair] = trl_rows.preference(group)
     assert (pair["chosen"][0]["content"], pair["rejected"][0]["content"]) == ("good", "bad")
-    labels = [(one["completion"][0]["content"], one["label"]) for one in trl_rows.unpaired_preference(group)]
+    labels = [(entry["completion"][0]["content"], entry["label"]) for entry in trl_rows.unpaired_preference(group)]
     assert labels == [("good", True), ("bad", False)]  # "fair" is the mean: neither good nor bad
 
 

@@ -16,7 +16,7 @@ from tests.support.tiny_model import END, sample, settings
 
 
 def test_the_best_are_those_of_the_highest_reward_the_first_of_equals():
-    group = [sample((5 + place,), reward, 0.0) for place, reward in enumerate((0.2, 1.0, 0.5, 1.0))]
+    group = [sample((5 + number,), reward, 0.0) for number, reward in enumerate((0.2, 1.0, 0.5, 1.0))]
     assert best_of(group, 3) == [group[1], group[3], group[2]]
     assert best_of(group, None) == group
     assert best_of(group, 9) == [group[1], group[3], group[2], group[0]]
@@ -74,11 +74,11 @@ def test_rewards_become_z_scores_within_the_group():
 
 
 def test_micro_batches_hold_like_lengths_and_every_row_once():
-    two = settings("m", per_device_train_batch_size=2)
+    config = settings("m", per_device_train_batch_size=2)
     rows = [sample((5,) * length, 0.0, 0.0) for length in (9, 1, 8, 2, 7)]
-    assert [[len(row.completion_ids) for row in part] for part in cut(rows, two)] == [[1, 2], [7, 8], [9]]
+    assert [[len(row.completion_ids) for row in batch] for batch in cut(rows, config)] == [[1, 2], [7, 8], [9]]
     groups = [rows[:2], rows[2:3], rows[3:]]
-    parts = cut_groups(groups, 3)
-    assert [sum(len(group) for group in part) for part in parts] == [3, 2]
-    assert sorted(id(group) for part in parts for group in part) == sorted(map(id, groups))
-    assert [len(part) for part in cut_groups(groups, 1)] == [1, 1, 1]  # a group is never torn
+    batches = cut_groups(groups, 3)
+    assert [sum(len(group) for group in batch) for batch in batches] == [3, 2]
+    assert sorted(id(group) for batch in batches for group in batch) == sorted(map(id, groups))
+    assert [len(batch) for batch in cut_groups(groups, 1)] == [1, 1, 1]  # a group is never torn

@@ -135,8 +135,8 @@ def test_a_reply_that_was_cut_off_within_its_opening_tag_has_nothing_to_learn():
 def test_prompt_and_reply_together_are_the_conversation_of_the_pocket_model(pocket):
     text = '{"chosen_strategy":"mean","target_variable":"x"}'
     sample, _ = only(pocket, TrainingResponse(text, 1.0))
-    whole = [{"role": "user", "content": "ask"}, {"role": "assistant", "content": text}]
-    assert pocket.decode(sample.prompt_ids + sample.completion_ids) == pocket.apply_chat_template(whole, tokenize=False)
+    chat = [{"role": "user", "content": "ask"}, {"role": "assistant", "content": text}]
+    assert pocket.decode(sample.prompt_ids + sample.completion_ids) == pocket.apply_chat_template(chat, tokenize=False)
     assert sample.completion_ids[-1] == pocket.eos_token_id
 
 

@@ -76,13 +76,13 @@ def test_a_lora_on_embeddings_that_are_tied_is_refused(folder, modules):
 
 
 def test_gradient_checkpointing_gives_the_same_gradient(folder):
-    found = []
+    gradients = []
     for checkpointing in (False, True):
         model, _ = load_model(settings(folder, gradient_checkpointing=checkpointing))
         model(input_ids=torch.tensor([[2, 10, 11, 3, 20]])).logits.square().mean().backward()
-        found.append({name: weight.grad for name, weight in trained_weights(model).items()})
-    assert any(gradient.abs().max() > 0 for gradient in found[1].values())
-    assert all(torch.allclose(found[0][name], found[1][name], atol=1e-7) for name in found[0])
+        gradients.append({name: weight.grad for name, weight in trained_weights(model).items()})
+    assert any(gradient.abs().max() > 0 for gradient in gradients[1].values())
+    assert all(torch.allclose(gradients[0][name], gradients[1][name], atol=1e-7) for name in gradients[0])
 
 
 @pytest.mark.parametrize("name", ["./no/such/model", "/no/such/model", "data/models/nothing", "models/"])
@@ -303,8 +303,8 @@ def test_in_bf16_the_base_is_half_as_large_and_the_lora_stays_exact(folder, monk
     model, _ = load_model(settings(folder, bf16=True))
     assert model.get_input_embeddings().weight.dtype == torch.bfloat16
     assert {weight.dtype for weight in trained_weights(model).values()} == {torch.float32}
-    whole, _ = load_model(settings(folder, bf16=True, use_peft=False))
-    assert {weight.dtype for weight in whole.parameters()} == {torch.float32}  # what learns is never rounded so
+    full_model, _ = load_model(settings(folder, bf16=True, use_peft=False))
+    assert {weight.dtype for weight in full_model.parameters()} == {torch.float32}  # what learns is never rounded so
 
 
 def test_a_tokenizer_without_an_end_is_refused(folder, tmp_path):

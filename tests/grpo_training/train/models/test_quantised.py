@@ -81,9 +81,9 @@ def gradients(model):
     row = good_and_bad(1)[0][0]
     ids = torch.tensor([row.prompt_ids + row.completion_ids], device=model.device)
     model.train()(input_ids=ids, labels=ids).loss.backward()
-    found = torch.cat([weight.grad.flatten() for weight in trained_weights(model).values()])
+    gradient = torch.cat([weight.grad.flatten() for weight in trained_weights(model).values()])
     model.zero_grad()
-    return found.cpu()
+    return gradient.cpu()
 
 
 @needs_bitsandbytes
@@ -129,7 +129,7 @@ class Kill(BaseException):
 def states(run_dir, step):
     """The optimizer state of each weight in a checkpoint."""
     stored = torch.load(run_dir / f"checkpoint-{step}" / "training.pt", weights_only=True)["optimizer"]["state"]
-    return [one.get("__bnb_optimizer_quant_state__", one) for one in stored.values()]
+    return [state.get("__bnb_optimizer_quant_state__", state) for state in stored.values()]
 
 
 @needs_bitsandbytes
@@ -144,9 +144,9 @@ def test_an_8_bit_optimizer_takes_nearly_the_same_steps_and_can_be_resumed(tmp_p
         config = settings(folder, **options, **changes)
         return train_offline(config, TrainingData(good_and_bad()), tmp_path / name, stream=io.StringIO())
 
-    whole = trained("whole", optim="adamw_8bit")
-    assert whole.steps == 9
-    kinds = {one["state1"].dtype for one in states(tmp_path / "whole", 9)}
+    uninterrupted = trained("whole", optim="adamw_8bit")
+    assert uninterrupted.steps == 9
+    kinds = {state["state1"].dtype for state in states(tmp_path / "whole", 9)}
     assert torch.uint8 in kinds
 
     real = loop.save
@@ -161,10 +161,10 @@ def test_an_8_bit_optimizer_takes_nearly_the_same_steps_and_can_be_resumed(tmp_p
         with pytest.raises(Kill):
             trained("torn", optim="adamw_8bit")
     resumed = trained("torn", optim="adamw_8bit")
-    one, other = load(whole.merged).state_dict(), load(resumed.merged).state_dict()
-    assert all(torch.equal(one[name], other[name]) for name in one)
+    expected, weights = load(uninterrupted.merged).state_dict(), load(resumed.merged).state_dict()
+    assert all(torch.equal(expected[name], weights[name]) for name in expected)
 
     exact, start = logps(load(trained("exact").merged), rows), logps(load(folder), rows)
     moved = torch.tensor(exact) - torch.tensor(start)
-    off = torch.tensor(logps(load(whole.merged), rows)) - torch.tensor(exact)
+    off = torch.tensor(logps(load(uninterrupted.merged), rows)) - torch.tensor(exact)
     assert 0 < off.norm() < 0.05 * moved.norm()

@@ -50,10 +50,10 @@ def plain(model, temperature=1.0):
     expected, entropy = torch.zeros(3, 6), torch.zeros(3, 6)
     for row, (start, length) in enumerate(zip(STARTS.tolist(), LENGTHS.tolist(), strict=True)):
         logps = (model(ids[row : row + 1, : start + length]).logits[0] / temperature).log_softmax(-1)
-        for place in range(length):
-            expected[row, place] = logps[start + place - 1, ids[row, start + place]]
-            distribution = logps[start + place - 1]
-            entropy[row, place] = -(distribution.exp() * distribution).sum()
+        for position in range(length):
+            expected[row, position] = logps[start + position - 1, ids[row, start + position]]
+            distribution = logps[start + position - 1]
+            entropy[row, position] = -(distribution.exp() * distribution).sum()
     return expected, entropy
 
 
@@ -120,15 +120,17 @@ def _flex_on_a_cpu(monkeypatch):
 @table("attention", ["sdpa", "eager", "flex_attention"])
 @pytest.mark.usefixtures("_flex_on_a_cpu")
 def test_rows_in_one_sequence_give_the_log_probs_and_gradients_of_padded_rows(chunk_size, attention):
-    model, reference, given = tiny(), tiny(), rows_of_two_prompts()
+    model, reference, tensors = tiny(), tiny(), rows_of_two_prompts()
     model.set_attn_implementation(attention)
     assert can_pack(model, 58)
-    seen = []
-    model.model.layers[0].register_forward_hook(lambda _module, arguments, _output: seen.append(arguments[0].shape[:2]))
-    ours, entropy = completion_logps(model, *given, chunk_size=chunk_size, packs=True, entropy=True)
+    shapes = []
+    model.model.layers[0].register_forward_hook(
+        lambda _module, arguments, _output: shapes.append(arguments[0].shape[:2])
+    )
+    ours, entropy = completion_logps(model, *tensors, chunk_size=chunk_size, packs=True, entropy=True)
     tokens = 40 + 20 + 27  # each prompt once
-    assert seen == [(1, 128 if attention == "flex_attention" else tokens)]
-    padded, expected_entropy = completion_logps(reference, *given, entropy=True)
+    assert shapes == [(1, 128 if attention == "flex_attention" else tokens)]
+    padded, expected_entropy = completion_logps(reference, *tensors, entropy=True)
     torch.testing.assert_close(ours, padded, atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(entropy, expected_entropy, atol=1e-5, rtol=1e-5)
     upstream = torch.randn(ours.shape, generator=torch.Generator().manual_seed(5))
@@ -143,10 +145,10 @@ def test_rows_in_one_sequence_give_the_log_probs_and_gradients_of_padded_rows(ch
 def test_on_a_gpu_flex_attention_gives_the_log_probs_and_gradients_of_padded_rows():
     model, reference = tiny(hidden_size=64).cuda(), tiny(hidden_size=64).cuda()
     model.set_attn_implementation("flex_attention")
-    given = [tensor.cuda() for tensor in rows_of_two_prompts()]
+    tensors = [tensor.cuda() for tensor in rows_of_two_prompts()]
     assert can_pack(model, 58)
-    ours, _ = completion_logps(model, *given, packs=True)
-    padded, _ = completion_logps(reference, *given)
+    ours, _ = completion_logps(model, *tensors, packs=True)
+    padded, _ = completion_logps(reference, *tensors)
     torch.testing.assert_close(ours, padded, atol=1e-3, rtol=1e-3)
     ours.sum().backward()
     padded.sum().backward()
@@ -156,11 +158,13 @@ def test_on_a_gpu_flex_attention_gives_the_log_probs_and_gradients_of_padded_row
 
 
 def test_rows_without_a_common_prompt_are_padded():
-    model, seen = tiny(), []
-    model.model.layers[0].register_forward_hook(lambda _module, arguments, _output: seen.append(arguments[0].shape[:2]))
+    model, shapes = tiny(), []
+    model.model.layers[0].register_forward_hook(
+        lambda _module, arguments, _output: shapes.append(arguments[0].shape[:2])
+    )
     ids, attention = rows()
     completion_logps(model, ids[:1], attention[:1], STARTS[:1], MASK[:1], packs=True)
-    assert seen == [(1, 7)]
+    assert shapes == [(1, 7)]
 
 
 def test_a_model_whose_rows_would_see_each_other_is_not_packed(monkeypatch):
@@ -198,11 +202,11 @@ def test_rows_beyond_a_sliding_window_are_not_packed():
 def test_only_wanted_positions_pass_through_the_head_and_never_more_than_a_chunk():
     model = tiny()
     ids, attention = rows()
-    seen = []
-    model.lm_head.register_forward_hook(lambda _module, arguments, _output: seen.append(tuple(arguments[0].shape)))
+    shapes = []
+    model.lm_head.register_forward_hook(lambda _module, arguments, _output: shapes.append(tuple(arguments[0].shape)))
     with torch.no_grad():
         completion_logps(model, ids, attention, STARTS, MASK, chunk_size=4)
-    assert seen == [(4, 32), (4, 32), (3, 32)]  # 4 + 6 + 1 tokens of 21 positions
+    assert shapes == [(4, 32), (4, 32), (3, 32)]  # 4 + 6 + 1 tokens of 21 positions
 
 
 def test_a_backward_pass_keeps_no_logits():

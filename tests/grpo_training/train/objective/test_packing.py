@@ -20,12 +20,12 @@ def padded_rows(seed):
         (draw.choice(prompts), [draw.randrange(50) for _ in range(draw.randint(0, 300))], draw.randint(0, 3))
         for _ in range(draw.randint(1, 7))
     ]
-    width = max(len(prompt) + len(reply) + left for prompt, reply, left in rows)
+    width = max(len(prompt) + len(reply) + padding for prompt, reply, padding in rows)
     ids, is_token = torch.zeros(len(rows), width, dtype=torch.long), torch.zeros(len(rows), width, dtype=torch.bool)
-    for number, (prompt, reply, left) in enumerate(rows):
-        ids[number, left : left + len(prompt + reply)] = torch.tensor(prompt + reply)
-        is_token[number, left : left + len(prompt + reply)] = True
-    return rows, (ids, is_token, torch.tensor([left + len(prompt) for prompt, _, left in rows]))
+    for number, (prompt, reply, padding) in enumerate(rows):
+        ids[number, padding : padding + len(prompt + reply)] = torch.tensor(prompt + reply)
+        is_token[number, padding : padding + len(prompt + reply)] = True
+    return rows, (ids, is_token, torch.tensor([padding + len(prompt) for prompt, _, padding in rows]))
 
 
 def all_pairs(sequence):
@@ -38,11 +38,11 @@ def test_each_token_sees_its_prompt_and_its_reply_up_to_itself(seed):
     rows, tensors = padded_rows(seed)
     sequence = packed(*tensors, in_blocks=bool(seed % 2))
     sees = all_pairs(sequence)
-    for number, (prompt, reply, left) in enumerate(rows):
+    for number, (prompt, reply, padding) in enumerate(rows):
         for count in range(len(prompt), len(prompt + reply) + 1):
-            seen = sees[sequence.place_BT[number, left + count - 1]].nonzero().flatten()
-            assert sequence.ids_S[seen].tolist() == (prompt + reply)[:count]
-            assert sequence.position_S[seen].tolist() == list(range(count))
+            places = sees[sequence.place_BT[number, padding + count - 1]].nonzero().flatten()
+            assert sequence.ids_S[places].tolist() == (prompt + reply)[:count]
+            assert sequence.position_S[places].tolist() == list(range(count))
     tokens = {tuple(prompt): len(prompt) for prompt, _, _ in rows}
     length = sum(tokens.values()) + sum(len(reply) for _, reply, _ in rows)
     assert len(sequence.ids_S) == (length + -length % BLOCK if seed % 2 else length)
@@ -54,17 +54,17 @@ def test_the_blocks_are_those_of_the_mask(seed):
     sequence = packed(*tensors, in_blocks=True)
     mask, sees = sequence.block_mask(), all_pairs(sequence)
     count = len(sequence.ids_S) // BLOCK
-    partly, whole = torch.zeros(count, count, dtype=torch.bool), torch.zeros(count, count, dtype=torch.bool)
+    partly, full = torch.zeros(count, count, dtype=torch.bool), torch.zeros(count, count, dtype=torch.bool)
     for of_kind, numbers, indices in (
         (partly, mask.kv_num_blocks, mask.kv_indices),
-        (whole, mask.full_kv_num_blocks, mask.full_kv_indices),
+        (full, mask.full_kv_num_blocks, mask.full_kv_indices),
     ):
         for line in range(count):
             of_kind[line, indices[0, 0, line, : numbers[0, 0, line]].long()] = True
     by_block = sees.view(count, BLOCK, count, BLOCK).permute(0, 2, 1, 3).flatten(2)
-    assert not (partly & whole).any()
-    assert torch.equal(partly | whole, by_block.any(-1))
-    assert by_block.all(-1)[whole].all()
+    assert not (partly & full).any()
+    assert torch.equal(partly | full, by_block.any(-1))
+    assert by_block.all(-1)[full].all()
     assert torch.equal(mask.mask_mod(0, 0, *torch.meshgrid(*[torch.arange(count * BLOCK)] * 2, indexing="ij")), sees)
 
 

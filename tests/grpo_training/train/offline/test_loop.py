@@ -108,7 +108,7 @@ def test_the_prompt_is_no_label_in_supervised_training(model, tmp_path):
 
 def test_an_interrupted_supervised_training_goes_on_to_the_same_weights(model, tmp_path):
     chats, config = one_by_one(), supervised(model, save_steps=2)
-    whole = train(config, chats, tmp_path / "whole")
+    uninterrupted = train(config, chats, tmp_path / "whole")
     training = prepare(config, TrainingData(chats), tmp_path / "cut")
     (tmp_path / "cut").mkdir()
     for number, _ in optimizer_steps(training):
@@ -116,8 +116,8 @@ def test_an_interrupted_supervised_training_goes_on_to_the_same_weights(model, t
             save(training, number)
             break
     cut = train(config, chats, tmp_path / "cut")
-    one, other = adapter_weights(whole.adapter), adapter_weights(cut.adapter)
-    assert all(torch.equal(one[name], other[name]) for name in one)
+    expected, weights = adapter_weights(uninterrupted.adapter), adapter_weights(cut.adapter)
+    assert all(torch.equal(expected[name], weights[name]) for name in expected)
 
 
 def test_rewarded_replies_get_likelier_and_the_others_less_so(model, tmp_path):
@@ -251,7 +251,7 @@ def test_beta_follows_the_measured_kl(model, tmp_path):
 def test_gradients_do_not_depend_on_how_a_step_is_cut(model, tmp_path):
     old = good_and_bad(4)
     teacher = [sample((22,) * number + (23 + number, END), 1.0, 0.0, group=f"t{number}") for number in range(7)]
-    found = []
+    runs = []
     for size, accumulation in ((18, 1), (6, 3), (3, 6)):
         config = settings(
             model,
@@ -263,8 +263,8 @@ def test_gradients_do_not_depend_on_how_a_step_is_cut(model, tmp_path):
             teacher_sft_weight=0.3,
         )
         result = train(config, old, tmp_path / str(size), teacher=teacher)
-        found.append((adapter_weights(result.adapter), lines(tmp_path / str(size))))
-    (reference, run), *others = found
+        runs.append((adapter_weights(result.adapter), lines(tmp_path / str(size))))
+    (reference, run), *others = runs
     for weights, again in others:
         for name, weight in weights.items():
             # Adam divides by the size of the gradient, so rounding errors of gradients near 0 grow.
@@ -340,23 +340,23 @@ def test_scoring_the_reference_does_not_count_as_steps(model, tmp_path, monkeypa
 def test_what_takes_time_beside_the_steps_is_said(model, tmp_path):
     stream = io.StringIO()
     train_offline(settings(model), TrainingData(good_and_bad(), good_and_bad()), tmp_path / "run", stream=stream)
-    told = stream.getvalue().splitlines()
-    assert told[-2] == f"measuring {sum(map(len, good_and_bad()))} held-out replies"
-    assert told[-1] == "writing the model"
+    output = stream.getvalue().splitlines()
+    assert output[-2] == f"measuring {sum(map(len, good_and_bad()))} held-out replies"
+    assert output[-1] == "writing the model"
 
 
 def test_imitation_is_at_temperature_1(model, tmp_path):
     """Teacher-SFT and self-SFT, whatever the temperature of the sampling is."""
     groups, teacher = good_and_bad(), [sample((30, 31, END), 1.0, 0.0, group="t", prompt=(2, 10, 3))]
-    found = {}
+    losses = {}
     for temperature in (1.0, 0.5):
         config = settings(model, temperature=temperature, teacher_traces="t.jsonl", self_sft_weight=0.2)
         run = tmp_path / f"{temperature}"
         train(config, groups, run, teacher=teacher)
         first = lines(run)[0]
-        found[temperature] = first["loss/teacher_sft"], first["loss/self_sft"]
-    assert found[0.5] == pytest.approx(found[1.0], abs=1e-5)
-    assert found[1.0][0] == pytest.approx(-logps(load(model), teacher)[0] / 3, abs=1e-4)
+        losses[temperature] = first["loss/teacher_sft"], first["loss/self_sft"]
+    assert losses[0.5] == pytest.approx(losses[1.0], abs=1e-5)
+    assert losses[1.0][0] == pytest.approx(-logps(load(model), teacher)[0] / 3, abs=1e-4)
 
 
 def test_stages_follow_each_other_with_rates_and_temperatures_of_their_own(model, tmp_path):
@@ -428,14 +428,14 @@ def test_groups_without_spread_and_cut_off_rows_teach_nothing_and_break_nothing(
 def test_leaving_out_rows_without_gradient_changes_nothing(model, tmp_path, monkeypatch):
     groups = [[*group, sample((25, END), 0.5, 0.0, group=group[0].group_id)] for group in good_and_bad(2)]
     for loss_type in ("grpo", "dapo", "dr_grpo", "cispo"):
-        found = []
+        runs = []
         for tiny_push in (0.0, 1e-30):  # too small for a gradient, but not 0: the row goes through the model
             pushed = [[*group[:4], sample((25, END), 0.5, tiny_push, group=group[0].group_id)] for group in groups]
             config = settings(model, max_steps=2, loss_type=loss_type, epsilon_high=5.0)
             result = train(config, pushed, tmp_path / f"{loss_type}{tiny_push}")
             line = lines(tmp_path / f"{loss_type}{tiny_push}")[0]
-            found.append((adapter_weights(result.adapter), line["rows_without_gradient"]))
-        (left_out, count), (in_it, none) = found
+            runs.append((adapter_weights(result.adapter), line["rows_without_gradient"]))
+        (left_out, count), (in_it, none) = runs
         assert (count, none) == (1, 0)
         assert all(torch.allclose(left_out[name], in_it[name], atol=1e-6) for name in in_it)
 
@@ -494,10 +494,10 @@ def test_a_resumed_run_ends_with_the_same_weights_and_metrics(model, whole, tmp_
     (tmp_path / "torn" / "checkpoint-99.unfinished").mkdir()
     resumed = rich_training(model, tmp_path / "torn")
 
-    one, other = adapter_weights(uninterrupted.adapter), adapter_weights(resumed.adapter)
-    assert one.keys() == other.keys()
-    for name in one:
-        assert torch.equal(one[name], other[name]), name
+    expected, weights = adapter_weights(uninterrupted.adapter), adapter_weights(resumed.adapter)
+    assert expected.keys() == weights.keys()
+    for name in expected:
+        assert torch.equal(expected[name], weights[name]), name
     timing = ("tokens_per_s", "step_time")
     strip = lambda folder: [{k: v for k, v in line.items() if k not in timing} for line in lines(folder)]  # noqa: E731
     assert strip(tmp_path / "torn") == strip(whole_dir)
@@ -511,7 +511,7 @@ def test_a_training_goes_on_with_less_memory_and_takes_the_same_steps(model, tmp
 
     more = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2}
     less = {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 4}
-    whole, real = training("whole", **more), loop.rows_of
+    uninterrupted, real = training("whole", **more), loop.rows_of
 
     def full(training, index):
         if index == 5:
@@ -523,10 +523,10 @@ def test_a_training_goes_on_with_less_memory_and_takes_the_same_steps(model, tmp
         with pytest.raises(torch.OutOfMemoryError):
             training("torn", **more)
     resumed = training("torn", **less, gradient_checkpointing=True)
-    one, other = adapter_weights(whole.adapter), adapter_weights(resumed.adapter)
+    expected, weights = adapter_weights(uninterrupted.adapter), adapter_weights(resumed.adapter)
     start = adapter_weights(training("short", **more, max_steps=1).adapter)
-    moved = sum(float((one[name] - start[name]).norm() ** 2) for name in one)
-    apart = sum(float((one[name] - other[name]).norm() ** 2) for name in one)
+    moved = sum(float((expected[name] - start[name]).norm() ** 2) for name in expected)
+    apart = sum(float((expected[name] - weights[name]).norm() ** 2) for name in expected)
     assert apart < 1e-6 * moved
     steps = lambda folder: [(line["step"], line["stage"]) for line in lines(tmp_path / folder)]  # noqa: E731
     assert steps("torn") == steps("whole")
@@ -548,8 +548,8 @@ def test_ctrl_c_finishes_the_step_and_saves_it(model, whole, tmp_path, monkeypat
     assert signal.getsignal(signal.SIGINT) is handler
     assert step_of(checkpoints(tmp_path / "stopped")[-1]) == 5
     resumed = rich_training(model, tmp_path / "stopped")
-    one, other = adapter_weights(whole[1].adapter), adapter_weights(resumed.adapter)
-    assert all(torch.equal(one[name], other[name]) for name in one)
+    expected, weights = adapter_weights(whole[1].adapter), adapter_weights(resumed.adapter)
+    assert all(torch.equal(expected[name], weights[name]) for name in expected)
 
 
 def test_an_empty_training_set_is_refused_before_anything_is_written(model, tmp_path):
@@ -575,7 +575,7 @@ def test_a_model_with_weights_that_are_not_finite_is_named_as_the_cause(model, t
 @pytest.mark.parametrize("where", ["loss", "gradient"])
 def test_a_step_that_is_not_finite_stops_with_its_rows_and_leaves_the_weights(model, tmp_path, monkeypatch, where):
     groups = good_and_bad()
-    seen = {}
+    snapshot = {}
     real = objective.policy_loss
 
     def broken(logps, *arguments, **named):
@@ -586,8 +586,8 @@ def test_a_step_that_is_not_finite_stops_with_its_rows_and_leaves_the_weights(mo
     real_rows = loop.rows_of
 
     def rows_of(training, index):
-        seen["weights"] = {name: value.detach().clone() for name, value in trained_weights(training.model).items()}
-        seen["model"] = training.model
+        snapshot["weights"] = {name: value.detach().clone() for name, value in trained_weights(training.model).items()}
+        snapshot["model"] = training.model
         if index == 2:
             monkeypatch.setattr(objective, "policy_loss", broken)
         return real_rows(training, index)
@@ -598,8 +598,8 @@ def test_a_step_that_is_not_finite_stops_with_its_rows_and_leaves_the_weights(mo
     assert raised.value.exit_code == 3
     assert "It was computed from the groups g" in raised.value.why
     assert [line["step"] for line in lines(tmp_path)] == [1, 2]
-    for name, weight in trained_weights(seen["model"]).items():
-        assert torch.equal(weight, seen["weights"][name])
+    for name, weight in trained_weights(snapshot["model"]).items():
+        assert torch.equal(weight, snapshot["weights"][name])
 
 
 def test_the_estimate_on_held_out_groups_rises_from_their_mean_reward(model, tmp_path):
@@ -619,11 +619,11 @@ def test_a_finished_training_goes_on_to_more_steps_with_the_same_first_steps(mod
 
     short = trained(tmp_path / "one", 3)
     longer = trained(tmp_path / "one", 5)
-    whole = trained(tmp_path / "two", 5)
+    uninterrupted = trained(tmp_path / "two", 5)
     steps = [row["step"] for row in longer if "loss" in row]
     assert steps == [1, 2, 3, 4, 5]
     assert longer[: len(short)] == short
-    losses = [[row["loss"] for row in rows if "loss" in row] for rows in (longer, whole)]
+    losses = [[row["loss"] for row in rows if "loss" in row] for rows in (longer, uninterrupted)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
 
 

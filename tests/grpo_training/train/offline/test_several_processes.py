@@ -93,17 +93,17 @@ def check_end(processes, last_line):
         assert output.splitlines()[-1] == last_line, output
 
 
-def check_same_run(one, two, weights, atol=1e-6):
+def check_same_run(run, other_run, weights, atol=1e-6):
     """The runs have equal weights and metrics.
 
     Adam divides by the size of a gradient, so that rounding in a gradient near zero, which differs from processor to
     processor, becomes a part of a step of the size of the learning rate: with a tolerance of 2 % of that the steps are
     the same.
     """
-    first, second = (load_file(folder / weights) for folder in (one, two))
+    first, second = (load_file(folder / weights) for folder in (run, other_run))
     assert first.keys() == second.keys()
     assert all(torch.allclose(first[name], second[name], atol=atol) for name in first)
-    for line, other in zip(lines(one), lines(two), strict=True):
+    for line, other in zip(lines(run), lines(other_run), strict=True):
         assert line.keys() == other.keys()
         for name in line.keys() - {"tokens_per_s", "step_time", "stage"}:
             assert other[name] == pytest.approx(line[name], rel=1e-4, abs=1e-6), name
@@ -125,10 +125,10 @@ def test_two_processes_do_the_same_steps_as_one_and_end_together(model, tmp_path
 def test_a_gradient_that_is_not_finite_stops_both_processes(model, tmp_path):
     data = write_rows(tmp_path / "rows.jsonl")
     processes = start_two_processes(STOPPED, command(model, data, tmp_path / "run", 2))
-    said = [process.communicate(timeout=400)[0] for process in processes]
-    assert processes[0].returncode == 3, said
-    assert processes[1].returncode, said
-    assert "✗ The gradient of step 3 is not finite" in said[0]
+    outputs = [process.communicate(timeout=400)[0] for process in processes]
+    assert processes[0].returncode == 3, outputs
+    assert processes[1].returncode, outputs
+    assert "✗ The gradient of step 3 is not finite" in outputs[0]
 
 
 @pytest.mark.skipif(importlib.util.find_spec("bitsandbytes") is None, reason="bitsandbytes is not installed")

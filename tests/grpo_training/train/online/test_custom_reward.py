@@ -60,8 +60,8 @@ def test_another_source_has_another_digest(file, tmp_path):
 
 
 def test_it_replaces_the_reward_of_the_task(file):
-    own = load_reward(f"{file}:length")
-    with TrlReward(custom=own) as alone:
+    custom = load_reward(f"{file}:length")
+    with TrlReward(custom=custom) as alone:
         rewards, _ = score(alone, ["<answer>7</answer>", "12345"])
     assert rewards == pytest.approx([0.1, 0.5])
 
@@ -176,7 +176,7 @@ def test_a_value_that_is_no_number_leaves_out_that_completion_alone(odd, value):
         assert (reward.scored, reward.without_reward) == (16, 8)
         assert reward.first_error.startswith("" if value == "none" else "the reward function returned '")
         assert bool(reward.first_error) is (value != "none")
-        assert [one.error != "" for one in reward.latest] == [value != "none", False, False, value != "none"]
+        assert [reply.error != "" for reply in reward.latest] == [value != "none", False, False, value != "none"]
 
 
 def test_numbers_as_text_and_truth_values_are_rewards(odd):
@@ -188,9 +188,9 @@ def test_it_gets_what_the_trainer_passes(odd):
     logged = {}
     trainer = {"trainer_state": {"global_step": 5}, "log_extra": logged.__setitem__, "log_metric": logged.__setitem__}
     for name, expected in (("by_progress", [6.0, 7.0]), ("takes_all", [5.0, 5.0])):
-        own = load_reward(f"{odd}:{name}")
-        own.check(ROWS)
-        with TrlReward(custom=own) as reward:
+        custom = load_reward(f"{odd}:{name}")
+        custom.check(ROWS)
+        with TrlReward(custom=custom) as reward:
             assert score_rows(reward, ROWS * 2, ["a", "bb"], **trainer) == expected
     assert (logged["length"], logged["seen"]) == ([1, 2], 2.0)
     with pytest.raises(InputError, match="needs environments, which no row has"):

@@ -82,9 +82,9 @@ def model(tmp_path_factory):
 
 @pytest.fixture
 def task(monkeypatch):
-    one = EchoTask()
-    monkeypatch.setitem(registry._registered, "math", one)
-    return one
+    echo = EchoTask()
+    monkeypatch.setitem(registry._registered, "math", echo)
+    return echo
 
 
 def config_of(model, **changes):
@@ -112,29 +112,29 @@ def train(config, run_dir, problems=PROBLEMS):
 @pytest.fixture
 def gradients(monkeypatch):
     """The gradients of each step, by name, before the optimizer takes them."""
-    found = []
+    steps = []
     before = RunCallback.on_pre_optimizer_step
 
     def keep(self, args, state, control, *, model=None, **others):
         before(self, args, state, control, model=model, **others)
-        found.append({name: one.grad.clone() for name, one in model.named_parameters() if one.grad is not None})
+        steps.append({name: param.grad.clone() for name, param in model.named_parameters() if param.grad is not None})
 
     monkeypatch.setattr(RunCallback, "on_pre_optimizer_step", keep)
-    return found
+    return steps
 
 
 @pytest.fixture
 def imitated(monkeypatch):
     """The rows of each imitation term's micro-batches, and the tokens that they are divided by."""
-    found = []
+    batches = []
     before = GRPOWithImitationTrainer._imitation
 
     def keep(self, rows, tokens):
-        found.append((list(rows), tokens))
+        batches.append((list(rows), tokens))
         return before(self, rows, tokens)
 
     monkeypatch.setattr(GRPOWithImitationTrainer, "_imitation", keep)
-    return found
+    return batches
 
 
 def test_a_step_ahead_learns_too_and_samples_no_more_than_its_steps_take(model, task, tmp_path):
@@ -153,17 +153,17 @@ def test_a_step_ahead_trains_on_the_step_before_by_the_weights_that_sampled_it(m
     sample, loss = GRPOWithImitationTrainer._sample, GRPOWithImitationTrainer.compute_loss
 
     def keep(self, rows):
-        found = sample(self, rows)
-        weights = {name: one.clone() for name, one in self.model.state_dict().items()}
-        sampled.append((self.state.global_step, weights, sorted(map(tuple, found.generated[1]))))
-        return found
+        batch = sample(self, rows)
+        weights = {name: weight.clone() for name, weight in self.model.state_dict().items()}
+        sampled.append((self.state.global_step, weights, sorted(map(tuple, batch.generated[1]))))
+        return batch
 
     def compare(self, model, inputs, **others):
         lengths = inputs["completion_mask"].sum(1).tolist()
         completions = zip(inputs["completion_ids"].tolist(), lengths, strict=True)
         trained.append(sorted(tuple(ids[:length]) for ids, length in completions))
         if len(trained) > 1:  # the second step trains on what the first one sampled as second, and so on
-            weights = {name: one.clone() for name, one in self.model.state_dict().items()}
+            weights = {name: weight.clone() for name, weight in self.model.state_dict().items()}
             self.model.load_state_dict(sampled[len(trained) - 1][1])
             ids = torch.cat([inputs["prompt_ids"], inputs["completion_ids"]], 1)
             mask = torch.cat([inputs["prompt_mask"], inputs["completion_mask"]], 1)
@@ -192,10 +192,10 @@ def test_a_step_ahead_samples_while_completions_are_scored(model, task, tmp_path
 
     def counted(self, prompts):
         calls.append(len(prompts))
-        found = generate(self, prompts)
+        generated = generate(self, prompts)
         if len(calls) == 2:
             sampled_twice.set()
-        return found
+        return generated
 
     def waits(number):
         assert sampled_twice.wait(60), "no second batch was sampled while the first was scored"
@@ -221,7 +221,7 @@ def test_what_is_rewarded_gets_likelier_and_the_results_are_complete(model, task
     assert expected <= written[0].keys()
     assert written[0]["loss"] == pytest.approx(written[0]["loss/grpo"], abs=1e-5)
     samples = [json.loads(line) for line in (tmp_path / "run" / "samples.jsonl").read_text().splitlines()]
-    assert {one["step"] for one in samples} == {1, 12}
+    assert {sample["step"] for sample in samples} == {1, 12}
     assert sorted(path.name for path in result.merged.parent.iterdir() if path.is_dir()) == [
         "checkpoint-12",
         "lora",
@@ -263,16 +263,16 @@ def test_a_custom_reward_replaces_that_of_the_task(model, task, tmp_path):
 
 
 def test_the_model_sees_the_prompts_that_a_server_would_make(model, task, tmp_path, monkeypatch):
-    seen = []
+    batches = []
     before = GRPOTrainer.compute_loss
     monkeypatch.setattr(
         GRPOTrainer,
         "compute_loss",
-        lambda self, model, inputs, *more: seen.append(inputs) or before(self, model, inputs, *more),
+        lambda self, model, inputs, *more: batches.append(inputs) or before(self, model, inputs, *more),
     )
     config = config_of(model, max_steps=1)
     train(config, tmp_path / "run")
-    ids, mask = seen[0]["prompt_ids"], seen[0]["prompt_mask"].bool()
+    ids, mask = batches[0]["prompt_ids"], batches[0]["prompt_mask"].bool()
     tokenizer = load_tokenizer(config)
     expected = set(tokenised_prompts(PROBLEMS, tokenizer, config).values())
     assert {tuple(row[kept].tolist()) for row, kept in zip(ids, mask, strict=True)} < expected
@@ -312,15 +312,15 @@ def test_any_number_of_micro_batches_gives_the_same_gradient(model, task, tmp_pa
             loss_type="dapo",
         )
         train(config, tmp_path / f"run{size}")
-    whole, cut = gradients
-    assert sum(float(one.abs().sum()) for one in whole.values()) > 0
-    for name, gradient in whole.items():
+    uncut, cut = gradients
+    assert sum(float(tensor.abs().sum()) for tensor in uncut.values()) > 0
+    for name, gradient in uncut.items():
         torch.testing.assert_close(cut[name], gradient, atol=1e-6, rtol=1e-4)
-    one, four = (lines(tmp_path / f"run{size}")[0] for size in (16, 4))
-    assert one["loss/self_sft"] > 0
-    assert one["loss/teacher_sft"] > 0
+    uncut_line, cut_line = (lines(tmp_path / f"run{size}")[0] for size in (16, 4))
+    assert uncut_line["loss/self_sft"] > 0
+    assert uncut_line["loss/teacher_sft"] > 0
     for name in ("loss", "loss/grpo", "loss/self_sft", "loss/teacher_sft"):
-        assert four[name] == pytest.approx(one[name], abs=2e-5)
+        assert cut_line[name] == pytest.approx(uncut_line[name], abs=2e-5)
 
 
 def test_packed_rows_give_the_gradient_of_trls_padded_ones(model, task, tmp_path, gradients, monkeypatch):
@@ -565,12 +565,12 @@ LEFT_ALONE = {
 
 
 def test_every_argument_of_trl_is_given_or_left_alone_on_purpose(model, tmp_path):
-    given = grpo_arguments(config_of(model), tmp_path, bf16=False, use_cpu=True)
+    arguments = grpo_arguments(config_of(model), tmp_path, bf16=False, use_cpu=True)
     known = {field.name for field in dataclasses.fields(GRPOConfig)}
-    assert given.keys() - known == set()
-    left = LEFT_ALONE | EXPECTED_DEFAULTS.keys()
-    assert given.keys() & left == set()
-    assert known - given.keys() == left, "TRL has a new argument, or lost one: decide what it should be"
+    assert arguments.keys() - known == set()
+    left_alone = LEFT_ALONE | EXPECTED_DEFAULTS.keys()
+    assert arguments.keys() & left_alone == set()
+    assert known - arguments.keys() == left_alone, "TRL has a new argument, or lost one: decide what it should be"
 
 
 def test_the_arguments_that_are_not_given_have_the_expected_values(model, tmp_path):
@@ -586,11 +586,11 @@ def test_the_configuration_reaches_trl_under_its_names(model, tmp_path):
     values |= {"loss_type": "dr_grpo", "importance_sampling_level": "sequence", "scale_rewards": "none"}
     values |= {"vllm_mode": "colocate", "vllm_gpu_memory_utilization": 0.4}
     values |= {"seed": 7, "weight_decay": 0.01, "max_grad_norm": 0.5, "mask_truncated_completions": True}
-    given = GRPOConfig(**grpo_arguments(config_of(model, **values), tmp_path, bf16=False, use_cpu=True))
-    assert {name: getattr(given, name) for name in values} == values
-    assert given.report_to in ("none", [])
-    assert given.use_cpu
-    assert not given.bf16
+    arguments = GRPOConfig(**grpo_arguments(config_of(model, **values), tmp_path, bf16=False, use_cpu=True))
+    assert {name: getattr(arguments, name) for name in values} == values
+    assert arguments.report_to in ("none", [])
+    assert arguments.use_cpu
+    assert not arguments.bf16
 
 
 @pytest.mark.parametrize(
@@ -598,10 +598,10 @@ def test_the_configuration_reaches_trl_under_its_names(model, tmp_path):
     [({}, False, 2.0), ({"use_vllm": True}, True, 2.0)],
 )
 def test_what_vllm_samples_is_weighted_by_what_the_trained_model_says(model, tmp_path, changes, corrected, cap):
-    given = grpo_arguments(config_of(model, **changes), tmp_path, bf16=False, use_cpu=True)
-    assert given["vllm_importance_sampling_correction"] is corrected
-    assert given["vllm_importance_sampling_clip_max"] == cap
-    assert given["vllm_importance_sampling_mode"] == "token_truncate"
+    arguments = grpo_arguments(config_of(model, **changes), tmp_path, bf16=False, use_cpu=True)
+    assert arguments["vllm_importance_sampling_correction"] is corrected
+    assert arguments["vllm_importance_sampling_clip_max"] == cap
+    assert arguments["vllm_importance_sampling_mode"] == "token_truncate"
 
 
 @pytest.mark.skipif(importlib.util.find_spec("bitsandbytes") is None, reason="bitsandbytes is not installed")
@@ -609,7 +609,7 @@ def test_an_8_bit_optimizer_trains_online(task, tmp_path):
     folder = write_model(tmp_path / "model", hidden=256)  # weights of at least 4096 numbers have a state in 8 bits
     train(config_of(folder, optim="adamw_8bit", lora_r=32), tmp_path / "run")
     stored = torch.load(tmp_path / "run/checkpoint-2/optimizer.pt", weights_only=True)["state"].values()
-    assert torch.uint8 in {one["__bnb_optimizer_quant_state__"]["state1"].dtype for one in stored}
+    assert torch.uint8 in {state["__bnb_optimizer_quant_state__"]["state1"].dtype for state in stored}
     assert [line["step"] for line in lines(tmp_path / "run")] == [1, 2]
 
 

@@ -65,8 +65,8 @@ class FakeTask(MathTask):
 
 @pytest.fixture
 def reward():
-    with TrlReward(workers=4) as one:
-        yield one
+    with TrlReward(workers=4) as trl_reward:
+        yield trl_reward
 
 
 @pytest.fixture
@@ -86,9 +86,9 @@ def test_shuffled_batches_score_each_completion_against_its_own_problem(reward):
     random.Random(3).shuffle(numbers)
     texts = [solved(str(number if number % 3 else number + 1)) for number in numbers]
     score(reward, [problem(number) for number in numbers], texts)
-    assert [one.problem.id for one in reward.latest] == [f"p{number}" for number in numbers]
-    assert [one.is_correct for one in reward.latest] == [bool(number % 3) for number in numbers]
-    assert [one.text for one in reward.latest] == texts
+    assert [completion.problem.id for completion in reward.latest] == [f"p{number}" for number in numbers]
+    assert [completion.is_correct for completion in reward.latest] == [bool(number % 3) for number in numbers]
+    assert [completion.text for completion in reward.latest] == texts
 
 
 def test_identical_completions_of_different_problems_get_their_own_scores(reward):
@@ -185,8 +185,8 @@ def test_a_completion_that_is_not_scored_by_the_deadline_has_no_reward(monkeypat
     monkeypatch.setitem(registry._registered, "math", Slow())
     with TrlReward(workers=2, deadline_s=0.3) as reward:
         metrics: dict[str, float] = {}
-        found = score(reward, [problem(7)] * 4, ["7", "slow", "8", "7"], log_metric=metrics.__setitem__)
-        assert found == [1.0, None, 0.0, 1.0]
+        rewards = score(reward, [problem(7)] * 4, ["7", "slow", "8", "7"], log_metric=metrics.__setitem__)
+        assert rewards == [1.0, None, 0.0, 1.0]
         assert metrics["faults/infra"] == 0.25
         assert reward.first_error == "not scored within 0.3 s"
         released.set()
@@ -222,11 +222,11 @@ def test_batches_that_were_begun_are_scored_in_their_order_and_their_deadline_ru
 
 
 def test_the_prompt_is_the_generators_own_without_experiences():
-    (one,) = load_problems("quickstart", max_problems=1)
-    (row,) = dataset_rows([one], "compact")
-    expected = generator_messages(task_named("math"), one, (), "compact")
+    (problem,) = load_problems("quickstart", max_problems=1)
+    (row,) = dataset_rows([problem], "compact")
+    expected = generator_messages(task_named("math"), problem, (), "compact")
     assert row["prompt"] == [{"role": message.role, "content": message.content} for message in expected]
-    assert one.text in row["prompt"][-1]["content"]
+    assert problem.text in row["prompt"][-1]["content"]
 
 
 def test_trl_names_the_metric_after_the_reward(reward):
@@ -252,8 +252,8 @@ BETTER_TO_EXTEND, BETTER_TO_SWITCH = (
 )
 
 
-def pay(problems, texts, given, metrics=None):
-    with reward_functions(problems, given) as paid_by, TrlReward(reward_functions=paid_by) as reward:
+def pay(problems, texts, settings, metrics=None):
+    with reward_functions(problems, settings) as paid_by, TrlReward(reward_functions=paid_by) as reward:
         log = {} if metrics is None else {"log_metric": metrics.__setitem__}
         return score(reward, problems, texts, **log)
 
@@ -262,9 +262,9 @@ def test_the_training_reward_is_the_weighted_sum_of_its_settings():
     problems = decisions(*[BETTER_TO_EXTEND] * 4)
     metrics = {}
     texts = [YES, NO, "so {extend: yes}", "perhaps"]
-    given = {"format_weight": 0.5, "tsc_weight": 10.0, "reward_scale": 3.0, "invalid": -10.0}
+    settings = {"format_weight": 0.5, "tsc_weight": 10.0, "reward_scale": 3.0, "invalid": -10.0}
     # tanh(3 / 3) = 0.7616, tanh(-1 / 3) = -0.3215
-    assert pay(problems, texts, given, metrics) == pytest.approx([8.116, -2.715, 7.366, -5.0], abs=1e-3)
+    assert pay(problems, texts, settings, metrics) == pytest.approx([8.116, -2.715, 7.366, -5.0], abs=1e-3)
     assert metrics["rewards/format/mean"] == pytest.approx((1 + 1 - 0.5 - 10) / 4)
     assert metrics["rewards/tsc/mean"] == pytest.approx((2 * 0.7616 - 0.3215) / 3, abs=1e-4)
     assert (metrics["format/strict"], metrics["format/partial"], metrics["format/invalid"]) == (0.5, 0.25, 0.25)
@@ -275,8 +275,8 @@ def test_the_training_reward_is_the_weighted_sum_of_its_settings():
 
 def test_the_relative_reward_is_zero_for_the_decision_of_max_pressure_and_only_for_it():
     problems = decisions(BETTER_TO_EXTEND, BETTER_TO_EXTEND)  # Max-Pressure extends
-    given = {"format_weight": 0.0, "use_relative_baseline": True, "reward_scale": 4.0}
-    assert pay(problems, [YES, NO], given) == pytest.approx([0.0, -0.7616], abs=1e-4)  # tanh(-4 / 4)
+    settings = {"format_weight": 0.0, "use_relative_baseline": True, "reward_scale": 4.0}
+    assert pay(problems, [YES, NO], settings) == pytest.approx([0.0, -0.7616], abs=1e-4)  # tanh(-4 / 4)
 
 
 def test_a_shuffled_batch_of_decisions_is_paid_by_each_ones_own_row():
@@ -284,8 +284,8 @@ def test_a_shuffled_batch_of_decisions_is_paid_by_each_ones_own_row():
     problems = decisions(*rows)
     order = list(range(32))
     random.Random(5).shuffle(order)
-    given = {"format_weight": 0.0, "reward_scale": 1.0}
-    paid = pay([problems[number] for number in order], [YES] * 32, given)
+    settings = {"format_weight": 0.0, "reward_scale": 1.0}
+    paid = pay([problems[number] for number in order], [YES] * 32, settings)
     right, wrong = 0.9951, -0.9640  # tanh(3), tanh(-2)
     assert paid == pytest.approx([right if number % 2 else wrong for number in order], abs=1e-4)
 

@@ -25,10 +25,10 @@ def learn(library, number):
 
 @pytest.fixture
 def library(tmp_path):
-    made = ExperienceLibrary(tmp_path / "a/experiences/generator_1_experiences.json")
-    made.begin_run(BeginEvent(at="", run="r"))
-    learn(made, 0)
-    return made
+    library = ExperienceLibrary(tmp_path / "a/experiences/generator_1_experiences.json")
+    library.begin_run(BeginEvent(at="", run="r"))
+    learn(library, 0)
+    return library
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def opened(monkeypatch):
 def test_a_library_that_did_not_change_is_not_read_again(tmp_path, library, opened):
     store = Store([tmp_path])
     for _ in range(3):
-        [summary] = [one.summary() for one in store.libraries]
+        [summary] = [viewed.summary() for viewed in store.libraries]
     assert (summary["experiences"], summary["version"], summary["gates"]) == (1, library.state.version, [])
     assert len(opened) == 1
 
@@ -58,7 +58,7 @@ def test_a_library_that_has_grown_is_read_again(tmp_path, library, opened):
     before = store.stamp()
     learn(library, 1)
     library.record_gate(GateEvent(version=library.state.version, **GATE))
-    [summary] = [one.summary() for one in store.libraries]
+    [summary] = [viewed.summary() for viewed in store.libraries]
     assert (summary["experiences"], summary["version"]) == (2, library.state.version)
     assert [gate.verdict for gate in summary["gates"]] == ["adopted"]
     assert len(opened) == 2
@@ -67,52 +67,52 @@ def test_a_library_that_has_grown_is_read_again(tmp_path, library, opened):
 
 def test_texts_are_read_again_only_after_a_change(tmp_path, library, opened):
     """As the pages of the groups of a run do, one after the other."""
-    [one] = Store([tmp_path]).libraries
+    [viewed] = Store([tmp_path]).libraries
     for _ in range(3):
-        assert one.texts() == {"G1-001": "Check case 0 of the x series."}
+        assert viewed.texts() == {"G1-001": "Check case 0 of the x series."}
     assert len(opened) == 1
     learn(library, 1)
     for _ in range(3):
-        assert list(one.texts()) == ["G1-001", "G1-002"]
+        assert list(viewed.texts()) == ["G1-001", "G1-002"]
     assert len(opened) == 2
-    whole = one.path.with_suffix(".ops.jsonl").read_bytes()
-    one.path.with_suffix(".ops.jsonl").write_bytes(b"{}\n")
-    assert one.texts() == {}  # damaged
-    one.path.with_suffix(".ops.jsonl").write_bytes(whole)
-    assert list(one.texts()) == ["G1-001", "G1-002"]
+    content = viewed.path.with_suffix(".ops.jsonl").read_bytes()
+    viewed.path.with_suffix(".ops.jsonl").write_bytes(b"{}\n")
+    assert viewed.texts() == {}  # damaged
+    viewed.path.with_suffix(".ops.jsonl").write_bytes(content)
+    assert list(viewed.texts()) == ["G1-001", "G1-002"]
 
 
 def test_a_file_edited_by_hand_is_read_as_it_is(tmp_path, library, opened):
-    [one] = Store([tmp_path]).libraries
-    one.open()
-    edited = json.loads(one.path.read_text(encoding="utf-8"))
+    [viewed] = Store([tmp_path]).libraries
+    viewed.open()
+    edited = json.loads(viewed.path.read_text(encoding="utf-8"))
     edited[0]["content"] = "Another text."
-    one.path.write_text(json.dumps(edited), encoding="utf-8")
-    assert any("was edited: 1 modified" in notice for notice in one.open().notices)
+    viewed.path.write_text(json.dumps(edited), encoding="utf-8")
+    assert any("was edited: 1 modified" in notice for notice in viewed.open().notices)
     learn(library, 1)  # imports the edit first
-    again = one.open()
+    again = viewed.open()
     assert [text.content for text in again.state.live][:1] == ["Another text."]
     assert again.notices == []
 
 
 def test_a_log_in_the_place_of_another_is_read_from_its_first_line(tmp_path, library, opened):
-    [one] = Store([tmp_path]).libraries
-    one.open()
-    log = one.path.with_suffix(".ops.jsonl")
+    [viewed] = Store([tmp_path]).libraries
+    viewed.open()
+    log = viewed.path.with_suffix(".ops.jsonl")
     other = ExperienceLibrary(tmp_path / "b/generator_1_experiences.json")
     for number in range(3):
         learn(other, number)
     os.replace(other.log_path, log)
-    os.replace(other.json_path, one.path)
-    assert one.summary()["experiences"] == 3
+    os.replace(other.json_path, viewed.path)
+    assert viewed.summary()["experiences"] == 3
     assert len(opened) == 2
 
 
 def test_a_damaged_library_says_why_and_is_not_read_again(tmp_path, library, opened):
     library.log_path.write_bytes(library.log_path.read_bytes() + b"no event\n")
-    [one] = Store([tmp_path]).libraries
+    [viewed] = Store([tmp_path]).libraries
     for _ in range(2):
-        assert "line 3" in one.summary()["error"]
+        assert "line 3" in viewed.summary()["error"]
     assert len(opened) == 1
     with pytest.raises(InputError):
-        one.open()
+        viewed.open()

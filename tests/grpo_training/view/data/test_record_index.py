@@ -18,24 +18,24 @@ def indexed(path, **arguments):
 
 def test_the_summary_of_a_group(tmp_path):
     index = indexed(write(tmp_path / "generator_1_rollouts.jsonl", [group("p1", [0.2, 0.6, 1.0, 0.2], at=61)]))
-    [one] = index.all()
-    assert (one.line, one.problem_id, one.rollouts, one.right, one.checked) == (1, "p1", 4, 2, 4)
-    assert one.mean == pytest.approx(0.5)
-    assert one.sigma == pytest.approx(0.3316625)  # sqrt((0.09 + 0.01 + 0.25 + 0.09) / 4)
-    assert one.triggered
-    assert (one.prompt_tokens, one.completion_tokens) == (400, 80)
-    assert one.cost_usd == pytest.approx(0.004)
-    logic = one.components["r_logic"]
+    [summary] = index.all()
+    assert (summary.line, summary.problem_id, summary.rollouts, summary.right, summary.checked) == (1, "p1", 4, 2, 4)
+    assert summary.mean == pytest.approx(0.5)
+    assert summary.sigma == pytest.approx(0.3316625)  # sqrt((0.09 + 0.01 + 0.25 + 0.09) / 4)
+    assert summary.triggered
+    assert (summary.prompt_tokens, summary.completion_tokens) == (400, 80)
+    assert summary.cost_usd == pytest.approx(0.004)
+    logic = summary.components["r_logic"]
     assert (logic.mean, logic.low, logic.high, logic.measured) == (pytest.approx(0.5), 0.2, 1.0, 4)
-    assert one.timestamp == "2026-01-02T00:01:01+00:00"
-    assert one.model == "tiny"
+    assert summary.timestamp == "2026-01-02T00:01:01+00:00"
+    assert summary.model == "tiny"
 
 
 def test_a_failed_call_leaves_the_group_without_statistics(tmp_path):
-    [one] = indexed(write(tmp_path / "a_rollouts.jsonl", [group("p1", [0.5, None])])).all()
-    assert (one.mean, one.sigma, one.complete, one.triggered) == (None, None, False, False)
-    assert one.outcomes == {"ok": 1, "infra_fault": 1}
-    assert one.faults == {"http_429": 1}
+    [summary] = indexed(write(tmp_path / "a_rollouts.jsonl", [group("p1", [0.5, None])])).all()
+    assert (summary.mean, summary.sigma, summary.complete, summary.triggered) == (None, None, False, False)
+    assert summary.outcomes == {"ok": 1, "infra_fault": 1}
+    assert summary.faults == {"http_429": 1}
 
 
 def test_only_what_was_appended_is_read(tmp_path):
@@ -47,20 +47,20 @@ def test_only_what_was_appended_is_read(tmp_path):
     overwritten[10:20] = b"##########"  # what was read before is not looked at again
     path.write_bytes(overwritten)
     index.update()
-    assert [one.problem_id for one in index.all()] == ["p1", "p2"]
+    assert [summary.problem_id for summary in index.all()] == ["p1", "p2"]
     assert index.all()[1].place.start == start
     assert index.broken == []
 
 
 def test_a_line_that_is_being_written_is_read_when_it_is_complete(tmp_path):
     path = write(tmp_path / "a_rollouts.jsonl", [group("p1", [0.1, 0.9]), group("p2", [0.3, 0.3])])
-    whole = path.read_bytes()
-    path.write_bytes(whole[:-30])
+    content = path.read_bytes()
+    path.write_bytes(content[:-30])
     index = indexed(path)
-    assert [one.problem_id for one in index.all()] == ["p1"]
-    path.write_bytes(whole)
+    assert [summary.problem_id for summary in index.all()] == ["p1"]
+    path.write_bytes(content)
     index.update()
-    assert [one.problem_id for one in index.all()] == ["p1", "p2"]
+    assert [summary.problem_id for summary in index.all()] == ["p1", "p2"]
     assert index.broken == []
 
 
@@ -68,7 +68,7 @@ def test_a_last_line_that_stays_cut_off_is_reported(tmp_path):
     path = write(tmp_path / "a_rollouts.jsonl", [group("p1", [0.1, 0.9])])
     path.write_bytes(path.read_bytes() + b'{"problem_id": "p2", "rol')
     index = indexed(path, now=lambda: path.stat().st_mtime + 60)
-    assert [(one.number, one.reason) for one in index.broken] == [(2, "the last line is cut off")]
+    assert [(line.number, line.reason) for line in index.broken] == [(2, "the last line is cut off")]
 
 
 def test_a_replaced_file_is_read_from_its_start(tmp_path):
@@ -76,7 +76,7 @@ def test_a_replaced_file_is_read_from_its_start(tmp_path):
     index = indexed(path)
     write(path, [group("p3", [0.5, 0.6])])
     index.update()
-    assert [one.problem_id for one in index.all()] == ["p3"]
+    assert [summary.problem_id for summary in index.all()] == ["p3"]
     with pytest.raises(NotFoundError):
         index.record_of_line("2")
 
@@ -96,15 +96,15 @@ def test_a_budget_stops_after_a_line_and_the_next_call_goes_on(tmp_path):
 def test_a_later_complete_group_replaces_an_earlier_one(tmp_path):
     groups = [group("p1", [0.5, None]), group("p2", [0.1, 0.2]), group("p1", [0.5, 0.7]), group("p1", [0.5, None])]
     index = indexed(write(tmp_path / "a_rollouts.jsonl", groups))
-    assert [one.line for one in index.current()] == [3, 2]
-    assert [index.is_current(one) for one in index.all()] == [False, True, True, False]
+    assert [summary.line for summary in index.current()] == [3, 2]
+    assert [index.is_current(summary) for summary in index.all()] == [False, True, True, False]
 
 
 def test_groups_are_in_problem_order_whatever_the_order_of_their_completion(tmp_path):
     done = [group(f"p{step}", [0.1, 0.2]).model_copy(update={"step": step}) for step in (2, 0, 1)]
     index = indexed(write(tmp_path / "a_rollouts.jsonl", [group("foreign", [0.3, 0.3]), *done]))
-    assert [one.problem_id for one in index.current()] == ["foreign", "p0", "p1", "p2"]
-    assert [one.problem_id for one in index.all()] == ["foreign", "p2", "p0", "p1"]
+    assert [summary.problem_id for summary in index.current()] == ["foreign", "p0", "p1", "p2"]
+    assert [summary.problem_id for summary in index.all()] == ["foreign", "p2", "p0", "p1"]
 
 
 BROKEN = {
@@ -134,7 +134,7 @@ def test_a_broken_line_is_counted_with_its_reason_and_the_others_are_read(tmp_pa
     [broken] = index.broken
     assert broken.number == 1
     assert reason in broken.reason
-    assert [one.line for one in index.all()] == [2]
+    assert [summary.line for summary in index.all()] == [2]
 
 
 FOREIGN = {
@@ -152,14 +152,14 @@ def test_formats_that_other_programs_wrote_are_summarised_as_the_reader_reads_th
     path = tmp_path / "a_rollouts.jsonl"
     path.write_text((line if isinstance(line, str) else json.dumps(line)) + "\n", encoding="utf-8")
     [expected] = read(path, RolloutGroup).records
-    [one] = indexed(path).all()
-    assert one.problem_id == expected.problem_id
-    assert one.rollouts == len(expected.rollouts)
-    assert one.right == sum(rollout.is_correct is True for rollout in expected.rollouts)
+    [summary] = indexed(path).all()
+    assert summary.problem_id == expected.problem_id
+    assert summary.rollouts == len(expected.rollouts)
+    assert summary.right == sum(rollout.is_correct is True for rollout in expected.rollouts)
     first = expected.rollouts[0]
-    assert one.mean == first.r_total
+    assert summary.mean == first.r_total
     measured = {name: value for name, value in first.rewards.by_name().items() if value is not None}
-    assert {name: spread.mean for name, spread in one.components.items()} == measured
+    assert {name: spread.mean for name, spread in summary.components.items()} == measured
 
 
 def test_the_whole_group_is_read_by_its_place(tmp_path):
@@ -186,7 +186,7 @@ def test_recorded_rollouts_have_the_rewards_that_the_reader_finds(name):
     expected, index = read(path, RolloutGroup), indexed(path)
     assert len(index.all()) == len(expected.records)
     assert len(index.broken) == len(expected.broken)
-    for one, other in zip(index.all(), expected.records, strict=True):
-        assert one.right == sum(rollout.is_correct is True for rollout in other.rollouts)
-        rewards = [rollout.r_total for rollout in other.rollouts]
-        assert one.mean == (None if None in rewards else pytest.approx(sum(rewards) / len(rewards)))
+    for summary, record in zip(index.all(), expected.records, strict=True):
+        assert summary.right == sum(rollout.is_correct is True for rollout in record.rollouts)
+        rewards = [rollout.r_total for rollout in record.rollouts]
+        assert summary.mean == (None if None in rewards else pytest.approx(sum(rewards) / len(rewards)))

@@ -27,7 +27,7 @@ def test_runs_libraries_and_trainings_are_found_by_their_files(tmp_path):
         ("cache-generator_1", "generator"),
         ("cache-generator_1-old1", "generator"),
     }
-    assert [(one.id, one.name) for one in store.libraries] == [("x-generator_1-library", "generator_1")]
+    assert [(library.id, library.name) for library in store.libraries] == [("x-generator_1-library", "generator_1")]
 
 
 def test_fusions_that_were_set_aside_have_the_manifest_of_their_time(tmp_path):
@@ -60,7 +60,7 @@ def test_the_address_of_a_long_name_can_be_the_name_of_a_folder(tmp_path):
         write(tmp_path / folder / ("x" * 250) / "generator_1_rollouts.jsonl", [])
     ids = [run.id for run in Store([tmp_path]).runs]
     assert len(set(ids)) == 2
-    assert all(len(one) < 200 for one in ids)
+    assert all(len(run_id) < 200 for run_id in ids)
 
 
 def test_the_state_of_a_run(tmp_path):
@@ -84,11 +84,11 @@ def test_tau_of_the_settings_decides_which_groups_teach(tmp_path):
     write(tmp_path / "a/generator_1_rollouts.jsonl", groups, settings={"tau": 0.05})
     write(tmp_path / "b/generator_1_rollouts.jsonl", groups, settings={"tau": 0.2})
     store = Store([tmp_path])
-    found = []
+    triggered = []
     for run in store.runs:
         store.index(run).update()
-        found += [one.triggered for one in store.index(run).all()]
-    assert found == [True, False]
+        triggered += [summary.triggered for summary in store.index(run).all()]
+    assert triggered == [True, False]
 
 
 @pytest.mark.parametrize("name", ["", "nothing", "../cache-generator_1", "CACHE-GENERATOR_1"])
@@ -105,11 +105,11 @@ def test_a_run_that_appears_later_does_not_take_the_groups_of_another(tmp_path, 
     store.index(run).update()
     write(tmp_path / "a/cache/generator_1_rollouts.jsonl", [group("new", [0.1, 0.9])])  # it gets the id of the first
     monkeypatch.setattr(store, "_next_scan", 0.0)
-    found = {}
+    problems = {}
     for run in store.runs:
         store.index(run).update()
-        found[run.path.parts[-3]] = [one.problem_id for one in store.index(run).all()]
-    assert found == {"a": ["new"], "b": ["old"]}
+        problems[run.path.parts[-3]] = [summary.problem_id for summary in store.index(run).all()]
+    assert problems == {"a": ["new"], "b": ["old"]}
 
 
 def test_the_stamp_changes_when_a_run_is_taken_up_again(tmp_path):

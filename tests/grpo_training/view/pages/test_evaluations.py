@@ -27,8 +27,8 @@ def read(folder, path):
 
 
 def plain(page, section=""):
-    found = re.search(rf'<(section|div) id="{section}".*?</\1>', page, re.DOTALL)[0] if section else page
-    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", found)).split())
+    markup = re.search(rf'<(section|div) id="{section}".*?</\1>', page, re.DOTALL)[0] if section else page
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", markup)).split())
 
 
 def gated(folder):

@@ -31,14 +31,14 @@ def read(store, path):
 
 def test_the_list_names_the_run_of_each_library_and_its_last_verdict(store):
     rows = re.findall("<tr data-row>(.*?)</tr>", read(store, "experiences.html"), re.DOTALL)
-    cells = [[html.unescape(re.sub("<[^>]*>", "", one)) for one in re.findall("<td.*?</td>", row)] for row in rows]
-    found = [row[:3] for row in cells if row[1] == "generator_1"]
-    assert found == [["mails", "generator_1", "–"], ["sums", "generator_1", "adopted"]]
+    cells = [[html.unescape(re.sub("<[^>]*>", "", cell)) for cell in re.findall("<td.*?</td>", row)] for row in rows]
+    listed = [row[:3] for row in cells if row[1] == "generator_1"]
+    assert listed == [["mails", "generator_1", "–"], ["sums", "generator_1", "adopted"]]
 
 
 def test_a_library_links_to_the_groups_of_its_own_run(store):
     runs = {run.shown_folder: run.id for run in store.runs if run.name == "generator_1"}
-    libraries = {one.shown_folder: one.id for one in store.libraries if one.name == "generator_1"}
+    libraries = {viewed.shown_folder: viewed.id for viewed in store.libraries if viewed.name == "generator_1"}
     assert set(runs) == set(libraries) == {"mails", "sums"}
     for name, library in libraries.items():
         page = read(store, f"libraries/{library}.html")

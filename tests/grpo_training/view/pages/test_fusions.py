@@ -30,14 +30,14 @@ def fusion(**changes):
     return Fusion(**fields | changes)
 
 
-def page(one):
-    return attributes(fusion_view(one, Path()))
+def page(fusion):
+    return attributes(fusion_view(fusion, Path()))
 
 
 def test_a_fusion_has_its_graph_and_rewards():
     result = page(fusion())
     assert (result.name, result.verdict) == ("fusion", "right")
-    assert [part.name for part in result.components] == ["r_ans", "r_logic", "r_graph", "r_fusion"]
+    assert [component.name for component in result.components] == ["r_ans", "r_logic", "r_graph", "r_fusion"]
     assert {node["name"]: node["value"] for node in result.scaffold.graph["nodes"]}["percent"] == "40"
 
 

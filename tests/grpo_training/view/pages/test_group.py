@@ -51,24 +51,24 @@ def page(*rollouts, **changes):
 
 
 def test_the_right_rollout_comes_first_and_a_wrong_one_says_where_it_parts():
-    found = page(
+    result = page(
         rollout(1, MEAN, "40", 0.1),
         rollout(2, RIGHT, "44", 0.875),
         rollout(3, RIGHT, "44", 0.875),
         stats=GroupStats(mean=0.6, std=0.3, advantages=[-1.4, 0.7, 0.7], triggered=True),
     )
-    assert [(one.name, one.verdict) for one in found.rollouts] == [("2", "right"), ("1", "wrong"), ("3", "right")]
-    assert (found.reference, found.reference_is_right) == ("2", True)
-    assert found.rollouts[1].advantage == -1.4
-    part = found.rollouts[1].divergence
-    assert (part.variable, part.value, part.other_value) == ("percent", "40", "44")
-    assert found.rollouts[2].divergence is None
-    assert found.divergences == [(["1"], part)]
+    assert [(view.name, view.verdict) for view in result.rollouts] == [("2", "right"), ("1", "wrong"), ("3", "right")]
+    assert (result.reference, result.reference_is_right) == ("2", True)
+    assert result.rollouts[1].advantage == -1.4
+    divergence = result.rollouts[1].divergence
+    assert (divergence.variable, divergence.value, divergence.other_value) == ("percent", "40", "44")
+    assert result.rollouts[2].divergence is None
+    assert result.divergences == [(["1"], divergence)]
 
 
 def test_variables_are_compared_across_rollouts():
-    found = page(rollout(1, MEAN, "40", 0.1), rollout(2, RIGHT, "44", 0.875))
-    rows = {row.name: row for row in found.variables}
+    result = page(rollout(1, MEAN, "40", 0.1), rollout(2, RIGHT, "44", 0.875))
+    rows = {row.name: row for row in result.variables}
     assert [cell and cell.text for cell in rows["percent"].cells] == ["44", "40"]  # as the rollouts: 2, 1
     assert rows["percent"].cells[1].mark == "first"
     assert rows["percent"].differs
@@ -79,28 +79,28 @@ def test_variables_are_compared_across_rollouts():
 def test_an_answer_that_its_graph_does_not_give_is_told_and_is_no_reference():
     """Files of other programs score what a reply states."""
     lucky = rollout(1, MEAN, "44", 0.9)
-    found = page(lucky, rollout(2, RIGHT, "44", 0.8), rollout(3, MEAN, "40", 0.1))
-    assert {one.name: one.graph_gives for one in found.rollouts} == {"1": "40", "2": "", "3": ""}
-    assert found.reference == "2"
-    assert next(one for one in found.rollouts if one.name == "3").divergence.other_value == "44"
+    result = page(lucky, rollout(2, RIGHT, "44", 0.8), rollout(3, MEAN, "40", 0.1))
+    assert {view.name: view.graph_gives for view in result.rollouts} == {"1": "40", "2": "", "3": ""}
+    assert result.reference == "2"
+    assert next(view for view in result.rollouts if view.name == "3").divergence.other_value == "44"
     executed = page(lucky.model_copy(update={"answer_source": "executed"})).rollouts[0]
     assert executed.graph_gives == ""
 
 
 def test_without_a_right_rollout_the_best_paid_one_is_the_reference():
-    found = page(rollout(1, MEAN, "40", 0.1), rollout(2, RIGHT, "45", 0.3))
-    assert (found.reference, found.reference_is_right) == ("2", False)
+    result = page(rollout(1, MEAN, "40", 0.1), rollout(2, RIGHT, "45", 0.3))
+    assert (result.reference, result.reference_is_right) == ("2", False)
 
 
 def test_components_have_their_parts_and_the_rest_of_the_detail_is_listed():
-    one = page(rollout(1, RIGHT, "44", 0.875)).rollouts[0]
-    assert {component.name: component.parts for component in one.components} == {
+    view = page(rollout(1, RIGHT, "44", 0.875)).rollouts[0]
+    assert {component.name: component.parts for component in view.components} == {
         "r_ans": [],
         "r_logic": [("plan_agrees", "0")],
         "r_graph": [("acyclic", "1")],
     }
-    assert [fact for fact in one.facts if fact[0] == "remarks"] == [("remarks", "a"), ("remarks", "b")]
-    assert "text" not in dict(one.facts)
+    assert [fact for fact in view.facts if fact[0] == "remarks"] == [("remarks", "a"), ("remarks", "b")]
+    assert "text" not in dict(view.facts)
 
 
 @table(
@@ -111,41 +111,41 @@ def test_unreadable_scaffolds_are_shown_as_text(scaffold):
     broken = rollout(
         1, [], None, None, scaffold=scaffold, outcome=Outcome.INFRA_FAULT, completion=Completion(text=EVIL)
     )
-    found = page(broken, rollout(2, RIGHT, "44", 0.875))
-    one = next(one for one in found.rollouts if one.name == "1")
-    assert (one.verdict, one.reply.text, one.divergence) == ("failed", EVIL, None)
+    result = page(broken, rollout(2, RIGHT, "44", 0.875))
+    failed = next(view for view in result.rollouts if view.name == "1")
+    assert (failed.verdict, failed.reply.text, failed.divergence) == ("failed", EVIL, None)
 
 
 def test_a_reply_of_ten_megabytes_is_cut_and_says_so():
-    one = page(rollout(1, RIGHT, "44", 0.9, completion=Completion(text="x" * 10_000_000))).rollouts[0]
-    assert len(one.reply.text) + one.reply.left_out == 10_000_000
-    assert len(one.reply.text) < 100_000
+    view = page(rollout(1, RIGHT, "44", 0.9, completion=Completion(text="x" * 10_000_000))).rollouts[0]
+    assert len(view.reply.text) + view.reply.left_out == 10_000_000
+    assert len(view.reply.text) < 100_000
 
 
 def test_a_group_of_a_task_that_this_process_does_not_know_is_shown_without_pictures():
-    one = page(rollout(1, RIGHT, "44", 0.9), task="task of somebody else").rollouts[0]
-    assert (one.scaffold, one.blocks) == (None, [])
-    assert one.reply.text.startswith("{")
+    view = page(rollout(1, RIGHT, "44", 0.9), task="task of somebody else").rollouts[0]
+    assert (view.scaffold, view.blocks) == (None, [])
+    assert view.reply.text.startswith("{")
 
 
 def test_rollouts_without_scaffolds_are_ordered_by_verdict_and_their_truth_is_in_the_words_of_the_task():
     tests = {"io_mode": "call", "tests": [{"kind": "assert", "code": "assert f() == 1"}], "reference": "f = one"}
     programs = [rollout(n, [], "x", 0.1 * n, scaffold="def f(): pass", is_correct=n == 2) for n in (1, 2, 3)]
-    found = page(*programs, task="code", ground_truth=json.dumps(tests))
-    assert [one.name for one in found.rollouts] == ["2", "3", "1"]
-    assert found.truth.text == "f = one"
-    assert [block.kind for block in found.rollouts[0].blocks] == ["code", "table"]
+    result = page(*programs, task="code", ground_truth=json.dumps(tests))
+    assert [view.name for view in result.rollouts] == ["2", "3", "1"]
+    assert result.truth.text == "f = one"
+    assert [block.kind for block in result.rollouts[0].blocks] == ["code", "table"]
     assert page(*programs, task="code", ground_truth="[").truth.text == "["
 
 
 def test_reasoning_is_apart_from_the_reply():
-    one = page(rollout(1, RIGHT, "44", 0.9, completion=Completion(text="{}", reasoning="I think"))).rollouts[0]
-    assert one.reasoning.text == "I think"
+    view = page(rollout(1, RIGHT, "44", 0.9, completion=Completion(text="{}", reasoning="I think"))).rollouts[0]
+    assert view.reasoning.text == "I think"
 
 
 def test_at_most_64_rollouts_are_on_a_page():
-    found = page(*(rollout(number, RIGHT, "44", 0.9) for number in range(1, 71)))
-    assert (len(found.rollouts), found.left_out) == (64, 6)
+    result = page(*(rollout(number, RIGHT, "44", 0.9) for number in range(1, 71)))
+    assert (len(result.rollouts), result.left_out) == (64, 6)
 
 
 @table(

@@ -54,7 +54,7 @@ def test_pins_and_forbidden_experiences_are_told(library):
     view = view_of(library)
     change = view.history[1].changes[0]
     assert (change.before.status, change.after.status) == ("active", "pinned")
-    assert [one.id for one in library.state.forbidden] == ["G1-002"]
+    assert [experience.id for experience in library.state.forbidden] == ["G1-002"]
     assert view.history[0].changes[0].kind == "deleted"
 
 

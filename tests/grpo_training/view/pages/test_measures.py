@@ -9,7 +9,7 @@ from grpo_training.view.pages.measures import moving_mean, positions, window_for
 def test_the_interval_is_that_of_a_mean_of_clusters():
     values = [random.Random(3).random() for _ in range(40)]
     window, last = 12, 30
-    expected = clustered_mean({str(place): [value] for place, value in enumerate(values[last - 11 : last + 1])})
+    expected = clustered_mean({str(index): [value] for index, value in enumerate(values[last - 11 : last + 1])})
     curve = moving_mean(values, window, [last])
     assert curve["values"] == [pytest.approx(expected.value)]
     assert curve["low"] == [pytest.approx(expected.low)]
@@ -20,7 +20,7 @@ def test_the_interval_is_that_of_a_mean_of_clusters():
 def test_the_interval_of_shares_is_that_of_shares_of_clusters(draw):
     rng = random.Random(5)
     values = [draw(rng) for _ in range(20)]
-    expected = clustered_share({str(place): [value] for place, value in enumerate(values[8:])})
+    expected = clustered_share({str(index): [value] for index, value in enumerate(values[8:])})
     curve = moving_mean(values, 12, [19], is_share=True)
     assert curve["low"] == [pytest.approx(expected.low)]
     assert curve["high"] == [pytest.approx(expected.high)]

@@ -67,7 +67,7 @@ def cache(tmp_path):
     ]
     path = tmp_path / "cache" / "generator_1_rollouts.jsonl"
     path.parent.mkdir()
-    path.write_text("".join(one.model_dump_json() + "\n" for one in groups))
+    path.write_text("".join(record.model_dump_json() + "\n" for record in groups))
     return path.parent
 
 
@@ -169,7 +169,7 @@ def test_a_case_is_shown_with_its_lines_in_all_places_of_its_library(site, libra
 
 def test_fusions_are_listed_and_shown(site, cache):
     fused = [fusion(), fusion(problem_id=EVIL, problem_text=EVIL, fused_scaffold=EVIL, final_answer=EVIL, task=EVIL)]
-    (cache / "critic_results.jsonl").write_text("".join(one.model_dump_json() + "\n" for one in fused))
+    (cache / "critic_results.jsonl").write_text("".join(record.model_dump_json() + "\n" for record in fused))
     listed = site.get("/cache-critic/fusions.html")
     assert assert_harmless(listed.text)
     assert listed.text.count('href="../cache-generator_1/groups/1.html#rollout-fusion"') == 1

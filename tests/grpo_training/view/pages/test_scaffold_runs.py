@@ -19,8 +19,8 @@ def scaffold(*rules, target="percent", knowns=KNOWNS):
     return Scaffold.model_validate({"target_variable": target, "knowns": dict(knowns), "causal_graph": edges})
 
 
-def executed(one):
-    return ScaffoldRun(one, execute(one))
+def executed(scaffold):
+    return ScaffoldRun(scaffold, execute(scaffold))
 
 
 def run(*rules, **options):
@@ -37,9 +37,9 @@ MEAN = run(("weak strong", "percent", "percent = (weak + strong) / 2"))
 def test_the_first_value_that_no_right_rollout_has_is_found():
     marks = standings(MEAN, [RIGHT])
     assert marks == {"first": "same", "weak": "same", "second": "same", "strong": "same", "percent": "first"}
-    part = divergence(MEAN, marks, RIGHT)
-    assert (part.variable, part.value, part.other_value) == ("percent", "40", "44")
-    assert (part.rule, part.other_rule) == (
+    difference = divergence(MEAN, marks, RIGHT)
+    assert (difference.variable, difference.value, difference.other_value) == ("percent", "40", "44")
+    assert (difference.rule, difference.other_rule) == (
         "percent = (weak + strong) / 2",
         "percent = content / (first + second)",
     )
@@ -79,9 +79,9 @@ def test_a_known_that_was_misread_is_the_first_difference_where_the_target_rests
 def test_a_step_without_a_value_is_the_first_difference_with_its_reason():
     broken = run(("first", "percent", "percent = first / (first - first)"))
     marks = standings(broken, [RIGHT])
-    part = divergence(broken, marks, RIGHT)
-    assert (part.variable, part.value) == ("percent", "")
-    assert part.failure
+    difference = divergence(broken, marks, RIGHT)
+    assert (difference.variable, difference.value) == ("percent", "")
+    assert difference.failure
     assert [row["fault"] != "" for row in rule_rows(broken)] == [True]
 
 
@@ -126,8 +126,8 @@ def test_a_graph_of_thousands_of_variables_is_not_drawn():
     ],
 )
 def test_hostile_scaffolds_are_pictures_of_text(cause, effect, rule):
-    one = executed(Scaffold(target_variable=effect, causal_graph=[{"cause": [cause], "effect": effect, "rule": rule}]))
-    data = graph_data(one, standings(one, [RIGHT]))
+    run = executed(Scaffold(target_variable=effect, causal_graph=[{"cause": [cause], "effect": effect, "rule": rule}]))
+    data = graph_data(run, standings(run, [RIGHT]))
     assert {node["name"] for node in data["nodes"]} == {cause, effect}
     assert all(len(node["rule"]) <= 400 for node in data["nodes"])
 

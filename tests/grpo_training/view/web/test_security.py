@@ -15,7 +15,7 @@ def local(tmp_path):
 @pytest.mark.parametrize("path", ["/", "/index.html", "/assets/base.css", "/nothing/here"])
 def test_every_response_forbids_inline_scripts_other_origins_and_frames(local, path):
     headers = local.get(path).headers
-    policy = dict(part.strip().split(" ", 1) for part in headers["content-security-policy"].split(";"))
+    policy = dict(directive.strip().split(" ", 1) for directive in headers["content-security-policy"].split(";"))
     assert policy["default-src"] == "'none'"
     assert policy["script-src"] == policy["style-src"] == policy["connect-src"] == "'self'"
     assert policy["frame-ancestors"] == "'none'"

@@ -34,17 +34,17 @@ def test_each_page_of_a_recorded_run_opens(pocket, path):
 
 def test_the_pages_of_a_recorded_run_link_to_pages_that_exist(pocket):
     site = client(pocket)
-    seen, left = set(), ["/index.html"]
-    while left:
-        path = left.pop()
+    seen, pending = set(), ["/index.html"]
+    while pending:
+        path = pending.pop()
         if path in seen:
             continue
         seen.add(path)
         reply = site.get(path)
         assert reply.status_code == 200, path
         if path.endswith(".html"):
-            found = re.findall(r'(?:href|src)="([^"#]+)"', reply.text)
-            left += [str(reply.url.join(html.unescape(link)).path) for link in found]
+            links = re.findall(r'(?:href|src)="([^"#]+)"', reply.text)
+            pending += [str(reply.url.join(html.unescape(link)).path) for link in links]
     assert len(seen) > 15
 
 
@@ -66,13 +66,13 @@ def test_a_hostile_text_stays_text_on_every_page(tmp_path, text):
     plain = client(tmp_path)  # the same run with a harmless text has as many elements
     harmless = [group(f"p{number}", [0.1, 0.9], text="p", fields={"answer": "a"}) for number in range(3)]
     pages = ["index", "cache-generator_1/overview", "cache-generator_1/groups"]
-    found = {page: site.get(f"/{page}.html").text for page in pages}
+    texts = {page: site.get(f"/{page}.html").text for page in pages}
     write(tmp_path / "cache/generator_1_rollouts.jsonl", harmless, settings={"dataset": "d", "key": "value"})
     for page in pages:
         expected = plain.get(f"/{page}.html").text
-        assert tags(found[page]) == tags(expected), page
-        assert not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200f\u202a-\u202e\u2066-\u2069]", found[page]), page
-    data = json.loads(re.search(r'id="table" data-live>(.*?)</script>', found[pages[2]], re.DOTALL)[1])
+        assert tags(texts[page]) == tags(expected), page
+        assert not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200f\u202a-\u202e\u2066-\u2069]", texts[page]), page
+    data = json.loads(re.search(r'id="table" data-live>(.*?)</script>', texts[pages[2]], re.DOTALL)[1])
     assert len(data["problems"]) == 3
 
 

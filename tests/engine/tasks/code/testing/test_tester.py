@@ -299,7 +299,7 @@ def test_the_limit_is_processor_time_so_that_a_busy_machine_changes_no_result(st
     core = {min(os.sched_getaffinity(0))}
     busy: list[subprocess.Popen[bytes]] = []
     single = ProgramTester(1, strongest_tester.level)
-    mine = os.sched_getaffinity(0)
+    cores = os.sched_getaffinity(0)
     loops = (
         "import time\ndef f():\n    began = time.monotonic()\n    until = time.process_time() + 0.3\n"
         "    while time.process_time() < until: pass\n    return time.monotonic() - began > 0.6"
@@ -307,7 +307,7 @@ def test_the_limit_is_processor_time_so_that_a_busy_machine_changes_no_result(st
     try:
         os.sched_setaffinity(0, core)
         single.run("def f(): return 1", [call_test("f", expected=1)])  # starts the zygote, which inherits the core
-        os.sched_setaffinity(0, mine)
+        os.sched_setaffinity(0, cores)
         report = None
         while len(busy) < 48 and (report is None or report.statuses == (Status.WRONG_ANSWER,)):
             for _ in range(max(3, len(busy))):
@@ -316,7 +316,7 @@ def test_the_limit_is_processor_time_so_that_a_busy_machine_changes_no_result(st
             report = single.run(loops, [call_test("f", expected=True)], limits=ProgramLimits(time_s=0.5))
         assert report.all_passed, report
     finally:
-        os.sched_setaffinity(0, mine)
+        os.sched_setaffinity(0, cores)
         for process in busy:
             process.kill()
             process.wait()

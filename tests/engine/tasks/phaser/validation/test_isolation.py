@@ -29,9 +29,9 @@ def printed(validator, code):
 
 def test_a_program_cannot_know_its_random_numbers_and_its_time(validator):
     code = "console.log(Math.random()); console.log(Date.now()); console.log(new Date().getTime());"
-    seen = [printed(validator, each) for each in (code, code, f"{code} // x", f"{code} // y")]
-    assert seen[0] == seen[1]
-    for values in zip(*seen, strict=True):
+    outputs = [printed(validator, program) for program in (code, code, f"{code} // x", f"{code} // y")]
+    assert outputs[0] == outputs[1]
+    for values in zip(*outputs, strict=True):
         assert len(set(values)) == 3
 
 

@@ -55,11 +55,11 @@ def particle_by_gauss(k):
 
 @closed("physics_021", m="0.150 kg", L="0.800 m", R="0.600 ohm", B="0.900 T", part="90.0 percent", g="9.81 m/s^2")
 def falling_rod(k):
-    part = k.part.to("").magnitude
+    share = k.part.to("").magnitude
     tau = k.m * k.R / (k.B * k.L) ** 2
     terminal = k.g * tau
-    fall = terminal * tau * (-np.log(1 - part) - part)
-    return k.m * k.g * fall - k.m * (part * terminal) ** 2 / 2
+    fall = terminal * tau * (-np.log(1 - share) - share)
+    return k.m * k.g * fall - k.m * (share * terminal) ** 2 / 2
 
 
 @numeric("physics_021")
@@ -115,8 +115,8 @@ def helix_in_time(k):
 def toroid(k):
     mutual = k.mu * k.N * k.h * np.log(k.b / k.a) / (2 * np.pi)
     omega = 2 * np.pi * k.f
-    own = k.N * mutual
-    return omega * mutual * k.I / 2**0.5 / (k.R**2 + (omega * own) ** 2) ** 0.5
+    inductance = k.N * mutual
+    return omega * mutual * k.I / 2**0.5 / (k.R**2 + (omega * inductance) ** 2) ** 0.5
 
 
 @numeric("physics_023")

@@ -148,16 +148,16 @@ def bead_on_hoop(k):
 
 @numeric("physics_006")
 def bead_on_hoop_swinging(k):
-    rest = brentq(lambda x: k.w**2 * np.cos(x) - k.g / k.R, 0.1, 1.5)
+    equilibrium = brentq(lambda x: k.w**2 * np.cos(x) - k.g / k.R, 0.1, 1.5)
 
     def through(_, s):
-        return s[0] - rest
+        return s[0] - equilibrium
 
     through.direction = 1
     swing = solve_ivp(
         lambda _, s: [s[1], np.sin(s[0]) * (k.w**2 * np.cos(s[0]) - k.g / k.R)],
         [0, 12],
-        [rest - 1e-3, 0],
+        [equilibrium - 1e-3, 0],
         events=through,
         **TIGHT,
     )

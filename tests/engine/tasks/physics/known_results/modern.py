@@ -22,11 +22,11 @@ def compton_electron(k):
 def compton_by_conservation(k):
     def conserved(after):  # in units of the photon's energy
         photon, along, across = after
-        rest = k.rest / k.E
+        rest_energy = k.rest / k.E
         return [
             1 - photon * np.cos(k.angle) - along,
             photon * np.sin(k.angle) + across,
-            1 + rest - photon - np.sqrt(rest**2 + along**2 + across**2),
+            1 + rest_energy - photon - np.sqrt(rest_energy**2 + along**2 + across**2),
         ]
 
     _, along, across = fsolve(conserved, [0.5, 0.5, -0.5], xtol=1e-13)

@@ -94,9 +94,9 @@ def double_slit(k):
 @numeric("physics_028")
 def double_slit_by_wavelets(k):
     def amplitude(sine):
-        def sum_over(centre, part):
+        def sum_over(centre, function):
             low, high = centre - k.a / 2, centre + k.a / 2
-            return quad(lambda x: part(2 * np.pi * x * sine / k.wave), low, high, epsabs=0, epsrel=1e-10)[0]
+            return quad(lambda x: function(2 * np.pi * x * sine / k.wave), low, high, epsabs=0, epsrel=1e-10)[0]
 
         return sum(sum_over(side * k.d / 2, np.cos) + 1j * sum_over(side * k.d / 2, np.sin) for side in (-1, 1))
 

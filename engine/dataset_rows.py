@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.abilities import RowReader
-from engine.contract.datasets import Dataset
 from engine.errors import EmptyRowError, InputError, quoted
 from engine.records import Problem
 from engine.task import Task
+from engine.task_datasets import Dataset
+from engine.task_protocols import RowReader
 from engine.tasks.registry import task_named, task_of_row
 from engine.tasks.rows import NEEDED_FIELDS, UnusableRowError, text_of
 

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from engine.contract.datasets import Dataset
 from engine.dataset_rows import LoadedDataset, read_rows, row_reader
 from engine.errors import InputError, MissingInputError
 from engine.records import Problem
 from engine.storage.data_folders import data_file, data_folders, more_folders
 from engine.storage.json_lines import MAX_LINE_BYTES, json_lines
 from engine.task import Task
+from engine.task_datasets import Dataset
 from engine.tasks.registry import task_with_dataset
 from engine.tasks.rows import NEEDED_FIELDS
 

@@ -16,20 +16,20 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from engine.abilities import ReadsDescribedRows, ReadsWholeRows, RowReader, ShowsImages
 from engine.dataset_rows import LoadedDataset, read_rows, row_reader, task_that_reads
 from engine.errors import InputError, quoted
+from engine.own_data.answer_kind import described as in_words
 from engine.own_data.cells import renamed
 from engine.own_data.columns import as_template, is_answer, names_in
 from engine.own_data.describe import describe
 from engine.own_data.description import Description
-from engine.own_data.kinds import described as in_words
 from engine.own_data.single_row import answer_column, question_column
 from engine.records import IMAGE_MARK, Problem
 from engine.storage.data_files import SUFFIXES, CsvRow, file_rows, open_data_file, split_files
 from engine.storage.data_folders import data_file, more_folders
 from engine.storage.hub import hub_name, rows_of_hub
 from engine.task import Task
+from engine.task_protocols import ReadsDescribedRows, ReadsWholeRows, RowReader, ShowsImages
 from engine.tasks.registry import dataset_names, task_of_own_data, task_of_row, task_with_dataset
 from engine.tasks.rows import NEEDED_FIELDS
 

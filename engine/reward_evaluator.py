@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from engine.abilities import GradesInParts
 from engine.errors import ConfigurationError
 from engine.records import AnswerSource, Candidate, Fault, Outcome, Problem, Rewards
 from engine.statistics.groups import combine_rewards, majority
 from engine.task import Measurement, Task
+from engine.task_protocols import GradesInParts
 
 FUSION_WEIGHT = 0.25
 """Default weight of ``r_fusion``."""

@@ -11,10 +11,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Generic
 
-from engine.contract.datasets import Dataset
 from engine.experience.text_checks import leaks_short_answer
 from engine.reading.plugins import source_digest
 from engine.records import AnswerSource, Candidate, Completion, ContentT, Fault, Outcome, Problem
+from engine.task_datasets import Dataset
 
 JSON_OBJECT = "one JSON object in the format that was asked for"
 """Description of a JSON reply in the request to send an unreadable reply again."""
@@ -118,7 +118,7 @@ class Task(ABC, Generic[ContentT]):
     """A kind of task: how problems are read, how completions are parsed and how candidates are scored.
 
     Subclasses implement :meth:`problem_from_row`, :meth:`parse` and :meth:`evaluate`; everything else has a default.
-    What only some tasks can do are the protocols of :mod:`engine.abilities`.
+    What only some tasks can do are the protocols of :mod:`engine.task_protocols`.
     A task has no state and is used from several threads. Model output is untrusted: no method raises for it, and
     every method ends in bounded time and memory.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.abilities import PreparesData
+from engine.task_protocols import PreparesData
 from engine.tasks.registry import known_tasks
 from grpo_training.cli.entry import run_command
 from grpo_training.cli.parsing import parse_settings

@@ -94,9 +94,9 @@ def pytest_collection_finish():
     That is the pages of most groups in a report, which has tests of its own, and PEFT's card of each checkpoint.
     """
     if "grpo_training.improve" in sys.modules:
-        from grpo_training.improve import take_home
+        from grpo_training.improve import improved_folder
 
-        take_home._GROUPS_IN_REPORT = 2
+        improved_folder._GROUPS_IN_REPORT = 2
     if peft := sys.modules.get("peft"):
         peft.PeftModel.create_or_update_model_card = lambda *_: None
     gc.freeze()

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from engine.answers.comparison import Comparer, NeedsWorkerError
-from engine.answers.normal import normalised
+from engine.answers.normalise import normalised
 from engine.answers.reply import MAX_ANSWER_CHARS, unwrapped
 from engine.answers.shapes import Shape, read_shape
 from engine.answers.verdict import Comparison, Verdict

@@ -18,7 +18,7 @@ from engine.mathematics.quantities.unit_text import read_unit
 from engine.reading.json_reading import leading_value, strict_objects
 
 if TYPE_CHECKING:
-    from engine.answers.how import HowCompared
+    from engine.answers.how_compared import HowCompared
 
 MAX_ANSWER_CHARS = 1000
 _MAX = 50_000

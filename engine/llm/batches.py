@@ -23,11 +23,11 @@ from engine.errors import FatalEndpointError, first_line
 from engine.llm.cancellation import within
 from engine.llm.connection import EndpointConnection
 from engine.llm.journal import NotedBatch, ResponseJournal
+from engine.llm.notices import describe, fatal_error
 from engine.llm.requests import format_of
 from engine.llm.retry import RetryAction, RetryDecision
 from engine.llm.sender import RequestSender
 from engine.llm.transport import StatusError
-from engine.llm.trouble import describe, fatal_error
 from engine.storage.append_log import opened
 
 ReadT = TypeVar("ReadT")
@@ -141,7 +141,7 @@ class BatchCollector:
         unfinished = [batch for url in self._urls for batch in self._journal.noted_batches(url)]
         for batch in unfinished if was_waiting else ():
             if batch.batch_id is None or batch.file_id in self._batches:
-                self._sender.trouble.tell(
+                self._sender.notices.tell(
                     f"the batch of {len(batch.requests)} requests ({batch.batch_id or batch.file_id}) stays at "
                     f"{batch.base_url}, which works on it and charges for it; the same command takes its replies"
                 )
@@ -203,7 +203,7 @@ class BatchCollector:
             if noted.batch_id is None:
                 noted = replace(noted, batch_id=await self._call(connection, noted, _submit, noted.file_id))
                 self._journal.note_batch(noted)
-            self._sender.trouble.tell(f"batch of {len(noted.requests)} requests: {how} ({noted.batch_id})")
+            self._sender.notices.tell(f"batch of {len(noted.requests)} requests: {how} ({noted.batch_id})")
             self._batches[noted.file_id] = self._start(self._lines(connection, noted))
         return self._batches[noted.file_id]
 
@@ -215,7 +215,7 @@ class BatchCollector:
             done = sum((state.request_counts or {}).get(name, 0) for name in ("completed", "failed"))
             if done > reported:
                 minutes = (self._sender.clock() - began) / 60
-                self._sender.trouble.tell(f"batch of {count} requests: {done} done ({minutes:.0f} min)")
+                self._sender.notices.tell(f"batch of {count} requests: {done} done ({minutes:.0f} min)")
                 reported = done
             await self._sender.sleep(wait_s)
             wait_s = min(_LONGEST_POLL_S, 1.5 * wait_s)
@@ -229,7 +229,7 @@ class BatchCollector:
         answered = {name: key for name, key in noted.requests.items() if name in lines and lines[name][0] == _OK}
         if len(answered) < count:
             self._journal.note_batch(replace(noted, requests=answered))  # the others are asked for in another way
-        self._sender.trouble.tell(f"batch of {count} requests: {state.status}, {len(answered)} answered")
+        self._sender.notices.tell(f"batch of {count} requests: {state.status}, {len(answered)} answered")
         return lines
 
     async def _call(
@@ -272,7 +272,7 @@ class BatchCollector:
                 decision = replace(decision, action=RetryAction.STOP, code="no_batches")
             if not decision.retry or self._sender.clock() - began + wait_s > self._sender.retry.total_s:
                 raise self._refused(connection, lost, decision)
-            self._sender.trouble.will_retry(endpoint, decision, failures, connection.answers > 0)
+            self._sender.notices.will_retry(endpoint, decision, failures, connection.answers > 0)
             await self._sender.sleep(wait_s)
 
     def _refused(

@@ -17,11 +17,11 @@ from engine.api_manager import ApiManager, Endpoint
 from engine.llm.budget import Budget, Counters
 from engine.llm.journal import ResponseJournal, request_keys
 from engine.llm.limits import ConcurrencyRule
+from engine.llm.notices import EndpointNotices
 from engine.llm.replies import ended_in_thought
 from engine.llm.requests import with_more_tokens
 from engine.llm.retry import RetryPolicy
 from engine.llm.sender import RequestSender, reply_of
-from engine.llm.trouble import TroubleReporter
 from engine.records import ChatRequest, Reply
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class LLMClient:
             journal=journal,
             retry=retry or RetryPolicy(),
             budget=budget or Budget(),
-            trouble=TroubleReporter(_log.warning, clock),
+            notices=EndpointNotices(_log.warning, clock),
             clock=clock,
             sleep=sleep,
             rng=rng or random.Random(),  # noqa: S311 - jitter
@@ -119,7 +119,7 @@ class LLMClient:
             if tasks:
                 _, tasks = await asyncio.wait(tasks, timeout=0)
             if tasks and self._drain_s > 0:
-                self._sender.trouble.tell(
+                self._sender.notices.tell(
                     f"waiting for {len(tasks)} requests in flight, at most {self._drain_s:.0f} s, to keep their "
                     "replies (Ctrl-C again: do not wait)"
                 )
@@ -129,15 +129,15 @@ class LLMClient:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def report_trouble_to(self, tell: Callable[[str], None]) -> None:
+    def report_notices_to(self, tell: Callable[[str], None]) -> None:
         """Call ``tell`` with a line when an endpoint fails repeatedly. Without this, lines are logged as warnings."""
-        self._sender.trouble.tell = tell
+        self._sender.notices.tell = tell
 
     @property
     def counters(self) -> Counters:
         """The totals so far and the current state."""
         in_flight = [connection.in_flight for connection in self._connections.values()]
-        return replace(self._sender.tally, in_flight=sum(in_flight))
+        return replace(self._sender.counters, in_flight=sum(in_flight))
 
     async def sample(self, request: ChatRequest, sample_indices: Sequence[int]) -> list[Reply]:
         """Draw samples of a request. Samples that are in the journal are not requested again.
@@ -162,7 +162,7 @@ class LLMClient:
         thinking = {reply.sample_index for reply in replies if ended_in_thought(reply.completion)}
         while thinking and (longer := with_more_tokens(request)) is not None:
             limits = (request.sampling.max_tokens, longer.sampling.max_tokens)
-            self._sender.trouble.asks_for_more_tokens(self._manager.endpoint(request.role), *limits)
+            self._sender.notices.asks_for_more_tokens(self._manager.endpoint(request.role), *limits)
             drawn = {reply.sample_index: reply for reply in await self._sample(longer, sorted(thinking), is_extra=True)}
             refused = {index for index, reply in drawn.items() if reply.fault is not None and reply.fault.is_alone}
             replies = [
@@ -186,7 +186,7 @@ class LLMClient:
                 while missing:
                     if self._sender.journal is not None:
                         stored = self._sender.journal.get_many(list(missing))
-                        self._sender.tally.journal_hits += len(stored)
+                        self._sender.counters.journal_hits += len(stored)
                         for key, completion in stored.items():
                             replies[key] = reply_of(missing.pop(key), completion)
                     shared = {self._in_flight[key] for key in missing if key in self._in_flight}

@@ -16,11 +16,11 @@ from engine.llm.budget import Budget, Counters, Spent
 from engine.llm.cancellation import CancelScope, within
 from engine.llm.journal import ResponseJournal, request_keys
 from engine.llm.limits import Use
+from engine.llm.notices import EndpointNotices, describe, fatal_error
 from engine.llm.quirks import parts_of
 from engine.llm.replies import ChatResponse, completions, read_reply
 from engine.llm.requests import format_of, given_answer, least_prompt_tokens, most_prompt_tokens, request_body
 from engine.llm.retry import RetryAction, RetryDecision, RetryPolicy
-from engine.llm.trouble import TroubleReporter, describe, fatal_error
 from engine.records import REFUSED_REQUEST, ChatRequest, Completion, Fault, Outcome, Reply
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class RequestSender:
         journal: stores replies before they are used; may be None.
         retry: how often and for how long a request is retried.
         budget: limits on tokens and money.
-        trouble: is notified of requests that are sent again.
+        notices: is told of requests that are sent again.
         clock: monotonic time in seconds.
         sleep: as ``asyncio.sleep``.
         rng: for jitter.
@@ -92,14 +92,14 @@ class RequestSender:
     journal: ResponseJournal | None
     retry: RetryPolicy
     budget: Budget
-    trouble: TroubleReporter
+    notices: EndpointNotices
     clock: Callable[[], float]
     sleep: Callable[[float], Awaitable[None]]
     rng: random.Random
     reply_of_batch: Callable[[EndpointConnection, list[str], dict[str, Any]], Awaitable[bytes | None]] | None = None
     cancel_scope: CancelScope = field(default_factory=CancelScope, init=False)
     """Cancels every call after a fatal error."""
-    tally: Counters = field(default_factory=Counters, init=False)
+    counters: Counters = field(default_factory=Counters, init=False)
 
     async def send(
         self,
@@ -148,7 +148,7 @@ class RequestSender:
             wait_s = self._wait_s(call, result)
             if wait_s is None:
                 return result
-            self.trouble.will_retry(call.endpoint, result, call.failures, call.connection.answers > 0)
+            self.notices.will_retry(call.endpoint, result, call.failures, call.connection.answers > 0)
             await self.sleep(wait_s)
 
     async def _attempt(self, call: _Call) -> dict[str, Reply] | RetryDecision:
@@ -198,12 +198,12 @@ class RequestSender:
             counted, thought = used if is_estimated else reported, 0
             if isinstance(result, ChatResponse):
                 cached, thought = result.cached_tokens, result.reasoning_tokens
-            for spent in (self.tally, self.tally.by_purpose.setdefault(call.request.purpose, Spent())):
+            for spent in (self.counters, self.counters.by_purpose.setdefault(call.request.purpose, Spent())):
                 spent.add(Spent(*counted, cached, thought, priced.cost_usd(*counted, cached), is_estimated))
             if isinstance(result, RetryDecision):
                 return self._record_failure(call, names, result, sent_at)
             connection.record_reply(result, names, count)
-            self.trouble.check_reply(call.endpoint, result, least_prompt_tokens(call.request))
+            self.notices.check_reply(call.endpoint, result, least_prompt_tokens(call.request))
         except Exception:
             used, cached = (0, 0), 0
             raise
@@ -224,8 +224,8 @@ class RequestSender:
         """Send the request with these optional parts once; the reply, or what to do about the failure."""
         connection, endpoint, first_index = call.connection, call.endpoint, min(call.samples.values())
         body = request_body(call.request, endpoint, names, first_index, len(call.samples))
-        self.tally.requests_sent += 1
-        self.tally.retries += 1 if call.failures else 0
+        self.counters.requests_sent += 1
+        self.counters.retries += 1 if call.failures else 0
         call.attempts += 1
         call.answers_before = connection.answers
         connection.first_sent_at = connection.first_sent_at or self.clock()
@@ -239,7 +239,7 @@ class RequestSender:
                 # Servers that replay recordings read the sample index from this header; others ignore it.
                 posting = connection.transport.post(body, {"X-Sample-Index": str(first_index)})
                 since = asyncio.get_running_loop().time()
-                content = await within(endpoint.timeout_s, posting, partial(self.trouble.silent, endpoint, since))
+                content = await within(endpoint.timeout_s, posting, partial(self.notices.silent, endpoint, since))
             if content is None:
                 return RetryDecision(RetryAction.RETRY, "batch", "its batch ended without an answer to it")
             result = read_reply(
@@ -257,7 +257,7 @@ class RequestSender:
             result = decision
         if isinstance(result, ChatResponse) or result.code not in _NOT_REACHED:
             connection.reached = True
-            self.trouble.answered(endpoint)
+            self.notices.answered(endpoint)
         return result
 
     def _record_failure(
@@ -273,13 +273,13 @@ class RequestSender:
             parameter = "response_format"
         if parameter:  # the request was incomplete, not failed: not counted
             if connection.drop_parameter(parameter):
-                self.trouble.leaves_out(call.endpoint, parameter)
+                self.notices.leaves_out(call.endpoint, parameter)
             return replace(decision, action=RetryAction.DROP_PARAMETER, parameter=parameter)
         call.failures += 1
         call.is_batched = False
         call.wasted.add(Spent(decision.prompt_tokens, decision.completion_tokens))
         if decision.action is RetryAction.SLOW_DOWN:
-            self.tally.rate_limited += 1
+            self.counters.rate_limited += 1
             connection.controller.rate_limited(self.clock(), sent_at, decision.wait_s)
             if decision.wait_s:
                 connection.pause(min(decision.wait_s, self.retry.total_s))
@@ -314,7 +314,7 @@ class RequestSender:
             return wait_s
         if decision.wait_s is None or failures >= self.retry.attempts or remaining_s <= 0:
             return None
-        self.trouble.long_wait(call.endpoint, decision, remaining_s)
+        self.notices.long_wait(call.endpoint, decision, remaining_s)
         return remaining_s
 
     async def _fails_alone(self, call: _Call, decision: RetryDecision) -> bool:
@@ -339,7 +339,7 @@ class RequestSender:
                         connection.failed_test = answers
                         is_refused = is_refused or (decision.action is RetryAction.GIVE_UP and not result.retry)
         if connection.answers > call.answers_before:
-            self.trouble.left_open(call.endpoint, decision)
+            self.notices.left_open(call.endpoint, decision)
             return True
         if is_refused:
             raise self.cancel_scope.cancel(fatal_error(call.endpoint, decision, self.config_path))

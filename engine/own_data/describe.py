@@ -9,13 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from engine.answers.how import HowCompared
+from engine.answers.how_compared import HowCompared
 from engine.errors import InputError
-from engine.own_data.cells import as_text, is_filled, plain_name, value_of
-from engine.own_data.columns import LABELS, RUBRIC, Columns, find_columns, names_in
-from engine.own_data.description import BY_ROW, Description, marks_of
-from engine.own_data.gold import read_gold
-from engine.own_data.kinds import (
+from engine.own_data.answer_kind import (
     MOST,
     are_formulas,
     are_identifiers,
@@ -24,6 +20,10 @@ from engine.own_data.kinds import (
     remark,
     show_mathematics,
 )
+from engine.own_data.cells import as_text, is_filled, plain_name, value_of
+from engine.own_data.columns import LABELS, RUBRIC, Columns, find_columns, names_in
+from engine.own_data.description import BY_ROW, Description, marks_of
+from engine.own_data.gold import read_gold
 from engine.own_data.options import Options, is_options_column, mark_in
 
 _SHOWN = 3

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.answers.how import HowCompared, Kind
-from engine.answers.kinds import plain
+from engine.answers.by_kind import plain
+from engine.answers.how_compared import HowCompared, Kind
 from engine.answers.words import read_choices
 from engine.errors import EmptyRowError, InputError
+from engine.own_data.answer_kind import check_truths, how_compared
 from engine.own_data.cells import as_passage, as_text, has_column, is_filled, value_of
 from engine.own_data.columns import Columns, images_in, message_of, names_in
 from engine.own_data.gold import read_gold
-from engine.own_data.kinds import check_truths, how_compared
 from engine.own_data.options import (
     Options,
     is_options_column,

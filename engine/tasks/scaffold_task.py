@@ -21,7 +21,7 @@ from engine.task import JSON_OBJECT, MAX_SHOWN_CHARS, Measurement, Task, TaskMer
 from engine.tasks.rows import problem_with_answer
 
 if TYPE_CHECKING:
-    from engine.answers.how import HowCompared
+    from engine.answers.how_compared import HowCompared
 
 _MOST_CONFLICTS = 20
 STRUCTURE_OF_WRONG_ANSWER = 0.4

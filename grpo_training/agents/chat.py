@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from engine.abilities import images_of
 from engine.llm.replies import is_blank
 from engine.reading.model_text import as_one_line, break_special_tokens
 from engine.records import IMAGE_MARK, ChatRequest, ImageReference, Message, Outcome, Problem, Reply
 from engine.task import JSON_OBJECT, Task
+from engine.task_protocols import images_of
 
 ReadT = TypeVar("ReadT")
 

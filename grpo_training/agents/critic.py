@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from engine.abilities import schema_of
 from engine.records import AnswerSource, Candidate, ChatRequest, Experience, Message, Problem, Reply, Sampling
 from engine.task import Task
+from engine.task_protocols import schema_of
 from grpo_training.agents.chat import ChatClient, with_images
 from grpo_training.agents.generator import ask_for_candidates
 from grpo_training.agents.templates import check_prompts, role_template

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, InitVar, dataclass
 from functools import partial
 
-from engine.abilities import asked_through, schema_of
 from engine.records import Candidate, ChatRequest, Experience, Message, Outcome, Problem, Reply, Sampling
 from engine.task import JSON_OBJECT, Task
+from engine.task_protocols import asked_through, schema_of
 from grpo_training.agents.chat import ChatClient, ReadReply, ask, with_images
 from grpo_training.agents.templates import check_prompts, role_template
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
-from engine.abilities import JudgedByRubric
 from engine.api_manager import JUDGE_ROLE
 from engine.reading.json_reading import read_json_object
 from engine.records import Candidate, ChatRequest, Fault, Message, Outcome, Problem, Reply, Sampling
 from engine.task import Task
+from engine.task_protocols import JudgedByRubric
 from grpo_training.agents.chat import ChatClient, ask, with_images
 from grpo_training.agents.templates import role_template
 

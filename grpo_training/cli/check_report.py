@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TextIO
 
-from engine.contract.checks import CheckLevel, CheckResult
+from engine.installation_checks import CheckLevel, CheckResult
 from grpo_training.cli.terminal_text import harmless
 
 _WIDTH = 70

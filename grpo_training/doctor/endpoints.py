@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from engine.api_manager import DEFAULT_ROLE, LEARNERS, ApiManager, how_to_configure
-from engine.contract.checks import CheckResult, failed, failure_of, passed, passed_if, skipped, warned
 from engine.errors import ScaffoldError
+from engine.installation_checks import CheckResult, failed, failure_of, passed, passed_if, skipped, warned
 from engine.llm.client import LLMClient
 from engine.llm.retry import RetryPolicy
 from engine.records import ChatRequest, Fault, Message, Sampling

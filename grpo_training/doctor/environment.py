@@ -10,7 +10,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from engine.contract.checks import CheckResult, passed, passed_if, warned
+from engine.installation_checks import CheckResult, passed, passed_if, warned
 from engine.sandbox.zygote_process import strongest_level
 from engine.storage.installation import CHROMIUM, first_installed, install_command
 from grpo_training.serve.engines import automatic_engine

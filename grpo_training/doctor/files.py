@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from engine.abilities import ChecksItself
-from engine.contract.checks import CheckResult, failure_of, passed, passed_if
 from engine.datasets import load_problems
 from engine.errors import ScaffoldError
 from engine.experience.file import parse_library
+from engine.installation_checks import CheckResult, failure_of, passed, passed_if
 from engine.records import Completion
 from engine.task import validate
+from engine.task_protocols import ChecksItself
 from engine.tasks.registry import known_tasks, task_named
 from grpo_training.agents.templates import TEMPLATE_NAMES, check_prompts, role_template
 from grpo_training.cli.settings import POCKET_DATASET

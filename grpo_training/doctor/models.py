@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Iterator
 
-from engine.contract.checks import CheckResult, passed_if, skipped
+from engine.installation_checks import CheckResult, passed_if, skipped
 from engine.storage.installation import install_command
 from grpo_training.cli.settings import POCKET_MODEL
 

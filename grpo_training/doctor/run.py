@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable
 
-from engine.abilities import ChecksItself
-from engine.contract.checks import CheckResult, failed, failure_of
 from engine.errors import ScaffoldError
+from engine.installation_checks import CheckResult, failed, failure_of
 from engine.storage.installation import install_command
+from engine.task_protocols import ChecksItself
 from engine.tasks.registry import known_tasks
 from grpo_training.cli.check_report import CheckReport
 from grpo_training.doctor import endpoints, environment, files, models

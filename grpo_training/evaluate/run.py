@@ -211,7 +211,7 @@ def _measured(
                 endpoint.check()
 
             async with opened as client:
-                client.report_trouble_to(note)
+                client.report_notices_to(note)
                 results = await evaluate_problems(
                     client,
                     endpoint.role,

@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 
-from engine.abilities import asked_through, schema_of
 from engine.errors import IncompleteRunError
 from engine.experience.choice import PromptExperiences, experiences_for
 from engine.records import ChatRequest, Outcome, Problem, Reply, Sampling
 from engine.reward_evaluator import RewardEvaluator
 from engine.task import Task
+from engine.task_protocols import asked_through, schema_of
 from engine.tasks.registry import task_named
 from grpo_training.agents.chat import ChatClient, with_images
 from grpo_training.agents.generator import generator_messages, read_candidate

@@ -10,13 +10,13 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from engine.abilities import MakesAnswers, ReadsDescribedRows, ReadsQuestions, ShowsImages, images_of
 from engine.errors import InputError, MissingInputError
 from engine.experience.choice import LearnedExperiences, lessons_of
 from engine.experience.events import ChoiceRecord, GateEvent
 from engine.experience.state import LibraryState
 from engine.records import IMAGE_COLUMN, IMAGE_MARK, ChatRequest, Completion, Experience, Message, Problem, Record
 from engine.task import Task
+from engine.task_protocols import MakesAnswers, ReadsDescribedRows, ReadsQuestions, ShowsImages, images_of
 from engine.tasks.registry import load_task
 from grpo_training.agents.generator import generator_messages
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from engine.abilities import AsksByItself
 from engine.errors import InputError
+from engine.task_protocols import AsksByItself
 from engine.tasks.registry import check_verifiers, task_named
 from grpo_training.agents.generator import generator_messages
 from grpo_training.gate.problems import check_number, drawn, split

@@ -23,10 +23,10 @@ from grpo_training.gate.problems import shuffled
 from grpo_training.gate.run import gate, reported_before
 from grpo_training.gate.settings import GateSettings
 from grpo_training.improve.improved import Improved
+from grpo_training.improve.improved_folder import ImprovedFolder, Results
 from grpo_training.improve.plan import Plan
 from grpo_training.improve.problems import read_plan
 from grpo_training.improve.settings import ImproveSettings
-from grpo_training.improve.take_home import Home, Results
 from grpo_training.learning.cases import add_other_cases
 from grpo_training.learning.critic import prepared_critic
 from grpo_training.learning.generator import prepared_generator
@@ -149,11 +149,11 @@ def _improve(settings: ImproveSettings, run: RunFolder, plan: Plan, stream: Text
             stopped = _learn(settings.model_copy(update={"fresh": False}), plan, endpoints, budget, stream)
         for library in _libraries(settings) if stopped is None else ():
             add_other_cases(library, [*plan.learned_from, *(plan.tested if settings.test is None else ())])
-        home = Home(settings, run, plan, _model(settings))
-        results = _tested(home, endpoints, budget, stopped, stream)
+        result_folder = ImprovedFolder(settings, run, plan, _model(settings))
+        results = _tested(result_folder, endpoints, budget, stopped, stream)
         if not endpoints.cache_info().currsize:
             print("All was answered and tested before; nothing is asked.", file=stream)
-    return home.write(results, has_learned_all=stopped is None)
+    return result_folder.write(results, has_learned_all=stopped is None)
 
 
 def _model(settings: ImproveSettings) -> str:
@@ -162,7 +162,7 @@ def _model(settings: ImproveSettings) -> str:
 
 
 def _tested(
-    home: Home,
+    result_folder: ImprovedFolder,
     endpoints: Callable[[], ApiManager],
     budget: Budget,
     stopped: ScaffoldError | None,
@@ -173,7 +173,7 @@ def _tested(
     What was learned is written before, so that it is there if the test does not end.
 
     Args:
-        home: where it is written.
+        result_folder: where it is written.
         endpoints: opens the endpoints.
         budget: of the run.
         stopped: what has ended the learning before it was complete.
@@ -182,12 +182,12 @@ def _tested(
     Raises:
         ScaffoldError: ``stopped``, if there is nothing to test; from the test.
     """
-    settings, libraries = home.settings, _libraries(home.settings)
-    problems, named = shuffled(home.plan.tested, settings.seed), named_endpoints(settings)
+    settings, libraries = result_folder.settings, _libraries(result_folder.settings)
+    problems, named = shuffled(result_folder.plan.tested, settings.seed), named_endpoints(settings)
     results: Results = []
     to_test = []
     for role, library in zip(GENERATORS, libraries, strict=False):
-        of_role, event = _gate_settings(settings, home.plan, role), None
+        of_role, event = _gate_settings(settings, result_folder.plan, role), None
         if library.state.tested:
             event = reported_before(of_role, named, library, problems, stream)
             to_test += [(len(results), of_role)] if event is None else []
@@ -206,11 +206,11 @@ def _tested(
         if stopped is not None and not any(library.state.tested for library in libraries):
             raise stopped
         if to_test:
-            home.write_unfinished(libraries)
+            result_folder.write_unfinished(libraries)
             run_async(test(endpoints()))
     except (ScaffoldError, KeyboardInterrupt):
-        print(f"\n{home.write_unfinished(libraries)}", file=stream)
-        _say_places(home.run, any(library.state.live for library in libraries), stream)
+        print(f"\n{result_folder.write_unfinished(libraries)}", file=stream)
+        _say_places(result_folder.run, any(library.state.live for library in libraries), stream)
         raise
     return results
 

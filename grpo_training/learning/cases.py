@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.abilities import images_of
 from engine.experience.library import ExperienceLibrary
 from engine.reading.model_text import as_one_line, without_control_characters
 from engine.records import Operation, Problem
+from engine.task_protocols import images_of
 from engine.tasks.registry import task_named
 from grpo_training.agents.analyst import Attempt
 

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from engine.abilities import AsksByItself
 from engine.api_manager import ApiManager
 from engine.errors import InputError, MissingInputError
 from engine.experience.lot import half_of_rollout, in_half
@@ -20,6 +19,7 @@ from engine.reward_evaluator import Baseline, RewardEvaluator, Scored, fusion_ba
 from engine.statistics.groups import group_stats
 from engine.storage.rollout_store import BrokenLine, RolloutStore
 from engine.storage.stored_records import StoredFusions
+from engine.task_protocols import AsksByItself
 from engine.tasks.registry import DEFAULT_TASK, load_task, task_named
 from grpo_training.agents.critic import CriticAgent, FusedCandidate, FusionInput
 from grpo_training.agents.templates import role_template

@@ -160,7 +160,7 @@ async def learn(
                     verbose=settings.verbose,
                     is_one_of_several=is_one_of_several,
                 )
-                client.report_trouble_to(progress.note)
+                client.report_notices_to(progress.note)
                 learner.open(client, manager, scorer, progress)
                 analyst = make_analyst(settings, manager, client, role, learner.tasks)
                 analysis = ExperienceExtractor(

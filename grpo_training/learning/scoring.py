@@ -10,12 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from engine.abilities import TakesOpinions
 from engine.api_manager import JUDGE_ROLE
 from engine.errors import ConfigurationError, IncompleteRunError
 from engine.records import Candidate, Fault, Outcome, Problem
 from engine.reward_evaluator import Baseline, RewardEvaluator, Scored, unverified
 from engine.task import Task
+from engine.task_protocols import TakesOpinions
 from engine.tasks.registry import load_task, task_named
 from grpo_training.agents.judge import Judge, Opinion, judged_by_rubric
 from grpo_training.learning.settings import LearnerSettings

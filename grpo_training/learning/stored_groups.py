@@ -66,7 +66,7 @@ async def _extract(settings: ExtractorSettings, run: Run, groups: RecordedGroups
             analyst = make_analyst(settings, manager, client, role)
             analysis = ExperienceExtractor(BeginEvent(at="", run=manifest.run), analyst, library)
             progress = Progress(role, len(groups), lambda: client.counters, verbose=settings.verbose)
-            client.report_trouble_to(progress.note)
+            client.report_notices_to(progress.note)
             store = RolloutStore(results_file(settings.cache_dir, role))  # nothing is added
             loop = LearningLoop(window, None, store, analysis, manifest, progress, may_grow)
             try:

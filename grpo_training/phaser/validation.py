@@ -6,8 +6,8 @@ import json
 import sys
 from collections.abc import Iterator
 
-from engine.contract.checks import CheckLevel, CheckResult, failed, passed, skipped, warned
 from engine.errors import ConfigurationError, MissingInputError
+from engine.installation_checks import CheckLevel, CheckResult, failed, passed, skipped, warned
 from engine.records import Outcome
 from engine.tasks.phaser.options import GameOptions
 from engine.tasks.phaser.problems import GameFacts

@@ -10,12 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from engine.abilities import RemarksOnProblems, TakesSchema
 from engine.dataset_rows import LoadedDataset
 from engine.datasets import load_dataset
 from engine.errors import InputError, first_line, quoted
 from engine.reading.plugins import with_modules_beside
 from engine.records import Problem
+from engine.task_protocols import RemarksOnProblems, TakesSchema
 from engine.tasks.registry import check_verifiers, function_named, load_task, task_named
 from engine.tasks.rows import read_field_map
 

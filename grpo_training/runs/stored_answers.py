@@ -12,7 +12,7 @@ from engine.records import Fusion, Problem, Rollout, RolloutGroup
 from engine.storage.stored_records import StoredFusions, StoredGroups, StoredRecords
 from engine.tasks.registry import DEFAULT_TASK
 from grpo_training.runs.folder import learner_of_results, results_file
-from grpo_training.runs.scored_groups import SCORED, scored_groups
+from grpo_training.runs.scored_file_groups import SCORED, scored_groups
 
 VERDICTS = {True: "right", False: "wrong", None: "not judged"}
 """``is_correct`` in words."""

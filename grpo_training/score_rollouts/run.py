@@ -10,12 +10,12 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any, get_args
 
-from engine.abilities import HasCheckOptions
 from engine.datasets import load_problems
 from engine.errors import IncompleteRunError, InputError
 from engine.records import Outcome, Problem
 from engine.storage.append_log import replace_file
 from engine.task import Task
+from engine.task_protocols import HasCheckOptions
 from engine.tasks.registry import load_task, task_named
 from grpo_training.cli.bar import progress_bar
 from grpo_training.runs.run import Run

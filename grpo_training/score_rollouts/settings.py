@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 from pydantic import Field, ValidationError, create_model
 from pydantic.fields import FieldInfo
 
-from engine.abilities import HasCheckOptions
 from engine.errors import InputError
 from engine.task import Task
+from engine.task_protocols import HasCheckOptions
 from engine.tasks.registry import known_tasks, load_task
 from grpo_training.cli.settings import Positive, Settings
 from grpo_training.runs.settings import ResumableSettings

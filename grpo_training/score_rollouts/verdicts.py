@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from pydantic import Field
 
-from engine.abilities import AddsScoredFields
 from engine.records import Completion, Fault, Outcome, Problem, Record
 from engine.reward_evaluator import RewardEvaluator, Scored
 from engine.task import ScoredFields, Task
+from engine.task_protocols import AddsScoredFields
 
 FORMAT = 5
 """Version of the stored verdict; part of every key."""

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from typing import Any
 
-from engine.abilities import HasCheckOptions
 from engine.records import Completion, Problem
 from engine.task import Task
+from engine.task_protocols import HasCheckOptions
 from engine.tasks.registry import load_task
 from grpo_training.score_rollouts.verdicts import StoredVerdict, verify
 

@@ -11,11 +11,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from engine.abilities import ChecksItself, PreparesData
 from engine.api_manager import ApiManager
-from engine.contract.checks import failed, passed, warned
 from engine.datasets import load_problems
 from engine.errors import ConfigurationError, IncompleteRunError, InputError, ScaffoldError
+from engine.installation_checks import failed, passed, warned
 from engine.llm.budget import Counters
 from engine.llm.client import LLMClient
 from engine.llm.limits import ConcurrencyRule
@@ -23,6 +22,7 @@ from engine.llm.retry import RetryPolicy
 from engine.records import Fault, Problem
 from engine.storage.rollout_store import RolloutStore
 from engine.task import Task
+from engine.task_protocols import ChecksItself, PreparesData
 from engine.tasks.registry import known_tasks, task_named
 from grpo_training.agents.generator import prompt_hash
 from grpo_training.agents.teacher import ROLE, TeacherAgent

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from engine.contract.datasets import DataPreparation
 from engine.cores import usable_cores
 from engine.datasets import load_dataset
 from engine.errors import InputError, MissingInputError
 from engine.records import Problem
 from engine.storage.append_log import replace_file
+from engine.task_datasets import DataPreparation
 from grpo_training.cli.bar import progress_bar
 from grpo_training.cli.terminal_text import say
 from grpo_training.teacher.settings import PrepareSettings

@@ -41,7 +41,7 @@ class TeacherRun:
 
     Args:
         agent: asks the teacher.
-        canonical: :meth:`engine.abilities.PreparesData.canonical` of the agent's task.
+        canonical: :meth:`engine.task_protocols.PreparesData.canonical` of the agent's task.
         store: file of the traces; the caller holds its lock.
         settings: samples, concurrency, and which traces are accepted.
         config_hash: hash of what changes a trace; stored traces with another hash do not count as done.

@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Self
 
 from pydantic import Field, create_model, model_validator
 
-from engine.contract.datasets import DataPreparation
 from engine.records import Sampling
+from engine.task_datasets import DataPreparation
 from grpo_training.cli.settings import PHASES, WORKING_DIR, Positive, Settings
 from grpo_training.runs.settings import ClientSettings, ResumableSettings
 

@@ -116,7 +116,7 @@ def accept(
     Args:
         traces: scored traces of one problem.
         kept: the stored traces of the same problem.
-        canonical: :meth:`engine.abilities.PreparesData.canonical`.
+        canonical: :meth:`engine.task_protocols.PreparesData.canonical`.
         most: maximum number of accepted traces of a problem.
         max_chars: see :attr:`TeacherTrace.size`.
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.abilities import PreparesData
 from engine.records import Candidate, Fault, Outcome, Problem
 from engine.reward_evaluator import unverified
 from engine.task import Measurement, Task
+from engine.task_protocols import PreparesData
 from grpo_training.teacher.traces import TestVerdict
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
-from engine.abilities import PreparesData
 from engine.cores import usable_cores
 from engine.datasets import load_problems
 from engine.errors import InputError, ScaffoldError
@@ -13,6 +12,7 @@ from engine.records import Completion, Fault, Problem
 from engine.storage.append_log import replace_file
 from engine.storage.lines import encode_line
 from engine.storage.rollout_store import read
+from engine.task_protocols import PreparesData
 from engine.tasks.registry import task_named, task_of_row
 from engine.tasks.rows import UnusableRowError
 from grpo_training.agents.generator import generator_messages, prompt_hash

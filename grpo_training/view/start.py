@@ -14,7 +14,7 @@ import uvicorn
 from engine.errors import InputError, MissingInputError
 from engine.tasks.registry import load_task
 from grpo_training.runs.folder import found_run
-from grpo_training.runs.scored_groups import write_groups
+from grpo_training.runs.scored_file_groups import write_groups
 from grpo_training.view.arguments import DEFAULT_FOLDERS
 from grpo_training.view.data.runs import Store
 from grpo_training.view.web.export import export

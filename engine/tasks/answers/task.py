@@ -10,14 +10,14 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from engine.answers.by_kind import alternatives, compare, named, plain, read_json
 from engine.answers.dates import read_date
-from engine.answers.how import HowCompared
-from engine.answers.kinds import alternatives, compare, named, plain, read_json
+from engine.answers.how_compared import HowCompared
 from engine.answers.reply import answer_in_object, read_answer
 from engine.errors import InputError
 from engine.experience.text_checks import holds_answer
+from engine.own_data.answer_kind import described
 from engine.own_data.describe import describe
-from engine.own_data.kinds import described
 from engine.records import Candidate, Completion, Fault, ImageReference, Outcome, Problem
 from engine.task import Measurement, Teaching
 from engine.tasks.rows import text_of

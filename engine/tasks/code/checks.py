@@ -6,8 +6,8 @@ import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
 
-from engine.contract.checks import CheckResult, failed, passed, passed_if, warned
 from engine.errors import InputError
+from engine.installation_checks import CheckResult, failed, passed, passed_if, warned
 from engine.sandbox.program_process import ProgramLimits
 from engine.sandbox.zygote_process import strongest_level
 from engine.task import Example

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from engine.contract.datasets import Dataset, HubDataset
 from engine.errors import InputError
 from engine.records import Problem
+from engine.task_datasets import Dataset, HubDataset
 from engine.tasks.code.problems import APPS_DIFFICULTIES, MBPP_SPLITS, code_problem
 from engine.tasks.rows import UnusableRowError, split_dataset_name
 

@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from engine.contract.datasets import DataPreparation
 from engine.errors import ConfigurationError
 from engine.records import Outcome, Problem
 from engine.sandbox.program_process import ProgramLimits
+from engine.task_datasets import DataPreparation
 from engine.tasks.code.execution import limits_of, run_program
 from engine.tasks.code.facts import facts_of
 from engine.tasks.code.problems import row_of

@@ -10,12 +10,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from engine.contract.checks import CheckResult
-from engine.contract.datasets import Dataset
 from engine.errors import InputError
 from engine.experience.text_checks import holds_answer
+from engine.installation_checks import CheckResult
 from engine.records import Candidate, Completion, DisplayBlock, Fault, Outcome, Problem
 from engine.task import MAX_SHOWN_CHARS, Example, Measurement, Task, TaskMerge, Teaching
+from engine.task_datasets import Dataset
 from engine.tasks.code import DATASET_NAMES, ROW_FIELDS, checks
 from engine.tasks.code.datasets import code_dataset
 from engine.tasks.code.execution import run_program

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from engine.contract.datasets import Dataset, HubDataset, WebDataset
 from engine.errors import InputError, quoted
 from engine.records import Problem
+from engine.task_datasets import Dataset, HubDataset, WebDataset
 from engine.tasks.math import DATASET_NAMES
 from engine.tasks.rows import ANSWER_FIELDS, field_of, split_dataset_name
 from engine.tasks.scaffold_task import ScaffoldTask

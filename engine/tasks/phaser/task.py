@@ -12,9 +12,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from engine.contract.datasets import Dataset
 from engine.records import Candidate, Completion, DisplayBlock, Fault, Outcome, Problem
 from engine.task import MAX_SHOWN_CHARS, Measurement, ScoredFields, Task, TaskMerge, Teaching
+from engine.task_datasets import Dataset
 from engine.tasks.phaser import ROW_FIELDS
 from engine.tasks.phaser.options import GameOptions
 from engine.tasks.phaser.problems import facts_of, problem_of, read_prompt

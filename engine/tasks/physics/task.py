@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from decimal import MAX_EMAX, MIN_EMIN, Decimal, localcontext
 from fractions import Fraction
 
-from engine.answers.normal import normalised
+from engine.answers.normalise import normalised
 from engine.answers.shapes import read_shape
 from engine.answers.verify import is_value, verify_answer
 from engine.mathematics.quantities.dimensions import Dimension, dimension_checks, is_pure_constant

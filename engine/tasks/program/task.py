@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from engine.answers.how import HowCompared
+from engine.answers.how_compared import HowCompared
 from engine.answers.words import plain
 from engine.errors import InputError
 from engine.own_data.cells import as_passage, as_text

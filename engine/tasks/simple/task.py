@@ -10,13 +10,13 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from engine.contract.datasets import Dataset
 from engine.errors import ConfigurationError, InputError
 from engine.own_data.single_row import answer_column, question_of
 from engine.reading.plugins import source_digest
 from engine.records import Candidate, Completion, Outcome, Problem
 from engine.statistics.groups import combine_rewards
 from engine.task import Measurement, Task, Teaching
+from engine.task_datasets import Dataset
 from engine.tasks.registry import task_named
 from engine.tasks.rows import problem_with_answer
 from engine.tasks.simple.reward import Reward, called, fault, measure, raised

@@ -8,7 +8,6 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from types import MappingProxyType
 
-from engine.contract.training_reward import Pay, RewardFunction, TrainingReward
 from engine.errors import InputError
 from engine.records import Candidate, Problem
 from engine.tasks.traffic.policies import max_pressure
@@ -24,6 +23,7 @@ from engine.tasks.traffic.rewards import (
 )
 from engine.tasks.traffic.rows import TrafficRow
 from engine.tasks.traffic.simulation.live import LiveOutcomes, LiveScenario, check_states, live_scenarios
+from engine.training_reward import Pay, RewardFunction, TrainingReward
 
 _FORMAT_SECTIONS = ("format_reward", "reward.format")
 _TIERS = ("strict", "partial", "invalid")

@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from engine.abilities import images_of
 from engine.errors import InputError, MissingInputError
 from engine.records import Completion, Message, Rollout, RolloutGroup
 from engine.reward_evaluator import policy_reward
 from engine.statistics.groups import group_stats
 from engine.storage.stored_records import StoredGroups
 from engine.task import Task
+from engine.task_protocols import images_of
 from engine.tasks.registry import DEFAULT_TASK, task_named
 from grpo_training.agents.generator import generator_messages, prompt_hash
 from grpo_training.runs.folder import load_tasks_of

@@ -9,12 +9,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from engine.abilities import TrainsOnline
-from engine.contract.training_reward import RewardFunction, TrainingReward
 from engine.errors import InputError
 from engine.records import Problem
 from engine.task import Task
+from engine.task_protocols import TrainsOnline
 from engine.tasks.registry import DEFAULT_TASK, known_tasks, task_named
+from engine.training_reward import RewardFunction, TrainingReward
 
 
 def declared_rewards() -> dict[str, TrainingReward[Any, Any]]:

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from engine.contract.training_reward import RewardFunction
 from engine.cores import usable_cores
 from engine.errors import ScaffoldError
 from engine.records import Completion, Message, Outcome, Problem
 from engine.reward_evaluator import RewardEvaluator, policy_reward
 from engine.task import Task
 from engine.tasks.registry import task_named
+from engine.training_reward import RewardFunction
 from grpo_training.agents.generator import generator_messages
 from grpo_training.rl_math.metrics_log import means
 from grpo_training.train.config import GRPOTrainingConfig

@@ -10,9 +10,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from engine.abilities import DisplaysItself
 from engine.records import Candidate, Completion, DisplayBlock, Fault, Fusion, Problem, Rollout
 from engine.task import Task
+from engine.task_protocols import DisplaysItself
 from grpo_training.view.pages.scaffold_runs import ScaffoldRun, Standing, graph_data, rule_rows
 
 MAX_TEXT = 60_000

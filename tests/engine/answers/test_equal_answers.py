@@ -1,6 +1,6 @@
 """Answers that are the truth in another notation, in a sentence, or with a remark."""
 
-from engine.answers.normal import answer_text
+from engine.answers.normalise import answer_text
 from engine.answers.verify import verify_answer
 from tests.support.table import table
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.answers.normal import answer_text
+from engine.answers.normalise import answer_text
 from engine.answers.reply import read_answer
 from engine.answers.shapes import Shape, read_shape
 from engine.mathematics.parsing.notation import clean

@@ -2,8 +2,8 @@
 
 import pytest
 
-from engine.answers.how import HowCompared
-from engine.answers.kinds import compare
+from engine.answers.by_kind import compare
+from engine.answers.how_compared import HowCompared
 from engine.answers.reply import read_answer
 
 CHOICE = [

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from engine.answers.how import HowCompared
-from engine.answers.kinds import compare
+from engine.answers.by_kind import compare
+from engine.answers.how_compared import HowCompared
 from engine.answers.reply import read_answer
 from tests.conftest import shared_file
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.answers.how import HowCompared
-from engine.answers.kinds import compare
+from engine.answers.by_kind import compare
+from engine.answers.how_compared import HowCompared
 from engine.answers.reply import read_answer
 from engine.answers.verify import verify_answer
 from tests.conftest import shared_file

@@ -1,7 +1,7 @@
 """Replies in the styles of models, by kind of answer: which are right and which are wrong."""
 
-from engine.answers.how import HowCompared
-from engine.answers.kinds import compare
+from engine.answers.by_kind import compare
+from engine.answers.how_compared import HowCompared
 from engine.answers.reply import read_answer
 from tests.support.table import table
 

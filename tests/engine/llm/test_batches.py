@@ -103,7 +103,7 @@ async def test_progress_is_told(journal):
     BatchServer(app, delay_s=0.5)
     lines = []
     async with client_of(app, journal, batch=True) as client:
-        client.report_trouble_to(lines.append)
+        client.report_notices_to(lines.append)
         await ask_all(client, 12)
     assert lines[0] == "batch of 12 requests: submitted (batch_0)"
     assert re.fullmatch(r"batch of 12 requests: \d+ done \(0 min\)", lines[1])
@@ -126,7 +126,7 @@ async def test_what_failed_in_a_batch_is_sent_singly_at_the_full_price(journal):
     server = BatchServer(app, line_of=failing)
     lines = []
     async with client_of(app, journal, PRICES, batch=True) as client:
-        client.report_trouble_to(lines.append)
+        client.report_notices_to(lines.append)
         replies = await ask_all(client)
         counters = client.counters
     assert [texts(group) for group in replies] == [[f"q{n}/0", f"q{n}/1"] for n in range(30)]
@@ -288,7 +288,7 @@ async def test_a_budget_bounds_what_is_submitted_at_half_the_price(journal):
 async def interrupted(url, journal, server, lines=None):
     """Ask, and cancel all callers after the submission, as Ctrl-C does."""
     async with LLMClient(manager(url), journal=journal, retry=SHORT_WAITS, batch=True) as client:
-        client.report_trouble_to((lines if lines is not None else []).append)
+        client.report_notices_to((lines if lines is not None else []).append)
         asking = asyncio.ensure_future(ask_all(client))
         await server.polled.wait()
         asking.cancel()
@@ -304,7 +304,7 @@ async def test_an_interrupted_run_leaves_its_batch_and_finds_it_again(journal):
         await interrupted(url, journal, server, first_lines)
         assert time.monotonic() - began < 5
         async with LLMClient(manager(url), journal=journal, retry=SHORT_WAITS, batch=True) as client:
-            client.report_trouble_to(later_lines.append)
+            client.report_notices_to(later_lines.append)
             assert texts((await ask_all(client, 32))[31]) == ["q31/0", "q31/1"]
     assert first_lines[-1].startswith("the batch of 30 requests (batch_0) stays at http://127.0.0.1")
     assert first_lines[-1].endswith("the same command takes its replies")

@@ -277,7 +277,7 @@ async def test_a_reply_that_ends_in_thought_is_asked_for_with_more_tokens_and_th
     async with serve(app) as url:
         for start in range(2):  # the second one finds all replies in the journal
             async with LLMClient(manager(url), journal=journal) as client:
-                client.report_trouble_to(lines.append)
+                client.report_notices_to(lines.append)
                 replies = await client.sample(ask("q", sampling=Sampling(max_tokens=1024)), [0, 1])
                 await client.sample(ask("r", sampling=Sampling(max_tokens=1024)), [0])
                 assert texts(replies) == ["4", "4"]

@@ -8,7 +8,7 @@ from aiohttp import web
 
 from engine.api_manager import ApiManager, Endpoint
 from engine.errors import ConfigurationError, FatalEndpointError
-from engine.llm import trouble
+from engine.llm import notices
 from engine.llm.client import LLMClient
 from engine.llm.formats import FORMATS
 from engine.llm.journal import request_keys
@@ -32,7 +32,7 @@ WEATHER = {"name": "weather", "description": "of a city", "parameters": {"type":
 
 @pytest.fixture(autouse=True)
 def _nothing_was_told(monkeypatch):
-    monkeypatch.setattr(trouble, "_told", set())
+    monkeypatch.setattr(notices, "_told", set())
 
 
 @asynccontextmanager
@@ -188,7 +188,7 @@ async def test_what_a_model_refuses_is_left_out(journal):
     app = responses_app(answer, reasoning_model=True, refuses_schemas=True)
     async with client_of("responses", app, journal) as (client, seen):
         lines = []
-        client.report_trouble_to(lines.append)
+        client.report_notices_to(lines.append)
         assert texts(await client.sample(request, [0])) == ["2+2/0"]
         assert not {"temperature", "include", "text"} & seen[-1].body.keys()
         assert [line.partition(":")[0].split()[-1] for line in lines] == ["temperature", "logprobs", "response_format"]

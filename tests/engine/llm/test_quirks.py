@@ -9,7 +9,7 @@ import pytest
 
 from engine.api_manager import Endpoint
 from engine.errors import FatalEndpointError
-from engine.llm import trouble
+from engine.llm import notices
 from engine.llm.client import LLMClient
 from engine.llm.connection import EndpointConnection
 from engine.llm.journal import ResponseJournal
@@ -72,7 +72,7 @@ def test_a_refused_temperature_of_zero_does_not_take_the_temperature_of_others()
 async def test_each_part_can_be_refused_and_all_of_them(names, journal):
     app, lines = chat_app(answer, rejects=names), []
     async with client_of(app, journal, {"extra_body": EXTRA}) as client:
-        client.report_trouble_to(lines.append)
+        client.report_notices_to(lines.append)
         assert texts(await client.sample(REQUEST, [0, 1, 2])) == ["q/0", "q/1", "q/2"]
         await client.sample(REQUEST.model_copy(update={"role": "twin"}), [3])
         first = len(app["seen"])
@@ -192,10 +192,10 @@ async def test_the_key_is_blamed_only_where_the_server_does(status, message, bla
 
 @pytest.mark.parametrize(("read", "words", "lines"), [(2050, 9000, 1), (9000, 9000, 0), (11, 9000, 0), (100, 120, 0)])
 async def test_a_prompt_that_a_server_cuts_is_told_once(read, words, lines, journal, monkeypatch):
-    monkeypatch.setattr(trouble, "_told", set())
+    monkeypatch.setattr(notices, "_told", set())
     reports = []
     async with client_of(chat_app(lambda body, index: "a", prompt_tokens=lambda body: read), journal) as client:
-        client.report_trouble_to(reports.append)
+        client.report_notices_to(reports.append)
         for number in range(3):
             await client.sample(ask(f"{number}" + " letters" * words), [0])
     assert len(reports) == lines
@@ -209,7 +209,7 @@ async def test_blank_replies_are_told_with_what_came_in_place_of_a_text(journal)
         return {"message": {"role": "assistant", "content": None, "reasoning_content": "The answer is 4."}}
 
     async with client_of(chat_app(lambda body, index: "x" * 20, reply_fields=fields), journal) as client:
-        client.report_trouble_to(lines.append)
+        client.report_notices_to(lines.append)
         for number in range(6):
             await client.sample(ask(f"q{number}"), [0])
     assert "finish_reason stop, 20 tokens, its 16 characters are in the reasoning field" in lines[0]

@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from engine.answers.how import HowCompared
-from engine.answers.kinds import compare
+from engine.answers.by_kind import compare
+from engine.answers.how_compared import HowCompared
 from engine.datasets import load_dataset
 from engine.errors import InputError
 from engine.own_data.describe import describe

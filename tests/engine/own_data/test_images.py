@@ -5,11 +5,11 @@ import json
 
 import pytest
 
-from engine.abilities import images_of
 from engine.datasets import load_dataset, load_problems
 from engine.errors import InputError, MissingInputError
 from engine.records import IMAGE_TAG
 from engine.storage.images import sent_image
+from engine.task_protocols import images_of
 from engine.tasks.registry import task_named
 from tests.support.table import table
 

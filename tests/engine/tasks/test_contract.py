@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine import abilities
+from engine import task_protocols
 from engine.datasets import load_problems
 from engine.task import Task, validate
 from engine.tasks.registry import known_tasks, task_named
@@ -65,8 +65,8 @@ def test_each_task_implements_the_protocols_that_it_needs():
     protocols = {
         task.name: {
             name
-            for name, member in vars(abilities).items()
-            if isinstance(member, type) and member.__module__ == abilities.__name__ and isinstance(task, member)
+            for name, member in vars(task_protocols).items()
+            if isinstance(member, type) and member.__module__ == task_protocols.__name__ and isinstance(task, member)
         }
         for task in known_tasks()
     }

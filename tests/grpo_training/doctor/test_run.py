@@ -9,8 +9,8 @@ import pytest
 from aiohttp import web
 from packaging.requirements import Requirement
 
-from engine.contract.checks import CheckLevel, failed, failure_of, passed, skipped, warned
 from engine.errors import InputError
+from engine.installation_checks import CheckLevel, failed, failure_of, passed, skipped, warned
 from engine.storage.installation import install_command
 from engine.tasks.code import checks as code_checks
 from grpo_training.cli.check_report import CheckReport

@@ -12,7 +12,7 @@ from engine.records import Experience
 from engine.tasks import registry
 from engine.tasks.registry import load_task, task_named
 from grpo_training.improve.improved import Improved, Result
-from grpo_training.improve.take_home import write_improved
+from grpo_training.improve.improved_folder import write_improved
 from tests.conftest import ROOT
 
 LESSON = Experience(id="G1-001", content="Check the empty input.")

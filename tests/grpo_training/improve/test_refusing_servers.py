@@ -6,7 +6,7 @@ import re
 import pytest
 
 from engine.errors import IncompleteRunError
-from engine.llm import trouble
+from engine.llm import notices
 from grpo_training import critic, generator1
 from grpo_training.evaluate import __main__ as evaluate_command
 from grpo_training.gate import __main__ as gate_command
@@ -29,7 +29,7 @@ WORDINGS = (
 def folder(tmp_path, monkeypatch):
     """The working folder."""
     monkeypatch.setattr(run_folders, "WORKING_DIR", tmp_path)
-    monkeypatch.setattr(trouble, "_told", set())
+    monkeypatch.setattr(notices, "_told", set())
     return tmp_path
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from engine.errors import InputError, MissingInputError
 from engine.tasks.registry import task_named
-from grpo_training.runs.scored_groups import scored_groups
+from grpo_training.runs.scored_file_groups import scored_groups
 from grpo_training.score_rollouts.__main__ import main
 from grpo_training.score_rollouts.settings import configured, with_check_options
 from grpo_training.show import __main__ as show

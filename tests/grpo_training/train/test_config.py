@@ -90,7 +90,7 @@ def test_reward_keys_in_sections_mean_the_same(tmp_path, capsys):
 OWN_TASK = """
 from pydantic import BaseModel, ConfigDict
 from engine.tasks.math.task import MathTask
-from engine.contract.training_reward import Pay, TrainingReward
+from engine.training_reward import Pay, TrainingReward
 
 
 class Bonus(BaseModel):

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from engine.answers.how import HowCompared
-from engine.answers.kinds import compare
+from engine.answers.by_kind import compare
+from engine.answers.how_compared import HowCompared
 from engine.answers.reply import read_answer
 from engine.errors import InputError
+from engine.own_data.answer_kind import described, how_compared, remark
 from engine.own_data.describe import describe
-from engine.own_data.kinds import described, how_compared, remark
 from engine.records import Completion, Outcome, Problem
 from engine.reward_evaluator import RewardEvaluator
 from engine.tasks.registry import task_named

@@ -1,9 +1,9 @@
 import pytest
 
-from engine.abilities import TakesOpinions
 from engine.errors import InputError
 from engine.records import Completion, Outcome, Problem
 from engine.reward_evaluator import RewardEvaluator
+from engine.task_protocols import TakesOpinions
 from engine.tasks.code import task
 from engine.tasks.code.execution import run_program
 from engine.tasks.code.facts import facts_of

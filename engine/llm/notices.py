@@ -27,7 +27,7 @@ _told: set[tuple[str, str, str]] = set()
 """What was said of a model in this process, and is not said again: (address, model, topic)."""
 
 
-class TroubleReporter:
+class EndpointNotices:
     """Reports the trouble of endpoints in single lines: at most one per endpoint in 30 seconds.
 
     Args:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from engine.answers.dates import read_date
-from engine.answers.how import LETTERS, HowCompared
+from engine.answers.how_compared import LETTERS, HowCompared
 from engine.answers.reply import unwrapped
 from engine.answers.verify import is_value, verify_answer
 from engine.answers.words import DENIES, EDGES, HEDGES, half_width, read_choices

@@ -6,10 +6,10 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from engine.answers.by_kind import alternatives, plain, read_json
 from engine.answers.dates import plain_date, read_date
-from engine.answers.how import KINDS, HowCompared, Kind
-from engine.answers.kinds import alternatives, plain, read_json
-from engine.answers.normal import plainly_written
+from engine.answers.how_compared import KINDS, HowCompared, Kind
+from engine.answers.normalise import plainly_written
 from engine.answers.verify import is_value, verify_answer
 from engine.answers.words import half_width, read_choices
 from engine.errors import InputError

@@ -9,7 +9,6 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.abilities import ReadsQuestions, schema_of
 from engine.api_manager import GENERATORS
 from engine.errors import InputError, MissingInputError, ScaffoldError
 from engine.experience.choice import lessons_of
@@ -19,6 +18,7 @@ from engine.llm.requests import response_format
 from engine.records import Experience, Problem, RolloutGroup
 from engine.storage.append_log import replace_file
 from engine.storage.rollout_store import read
+from engine.task_protocols import ReadsQuestions, schema_of
 from engine.tasks.registry import task_named
 from grpo_training.agents.generator import generator_messages
 from grpo_training.cli.settings import shown_path
@@ -41,7 +41,7 @@ Results = list[tuple[ExperienceLibrary, GateEvent | None]]
 
 
 @dataclass(frozen=True)
-class Home:
+class ImprovedFolder:
     """Writes the folder ``improved`` of a run.
 
     Args:

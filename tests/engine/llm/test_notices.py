@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 
 from engine.errors import FatalEndpointError
-from engine.llm import cancellation, trouble
+from engine.llm import cancellation, notices
 from engine.llm.client import LLMClient
 from engine.llm.retry import RetryPolicy
 from engine.records import Outcome
@@ -29,7 +29,7 @@ async def test_an_endpoint_that_never_answers_ends_the_run_after_the_time_to_con
     virtual, reports = VirtualClock(), []
     began = virtual.now
     async with LLMClient(manager(dead_url), retry=PATIENT, clock=virtual.clock, sleep=virtual.sleep) as client:
-        client.report_trouble_to(lambda line: reports.append((virtual.now - began, line)))
+        client.report_notices_to(lambda line: reports.append((virtual.now - began, line)))
         with pytest.raises(FatalEndpointError) as caught:
             await client.sample(ask("q"), [0])
     assert virtual.now - began == pytest.approx(120.0)
@@ -63,7 +63,7 @@ async def test_a_server_that_starts_late_is_waited_for_and_keeps_its_number_of_a
     url = f"http://127.0.0.1:{port}/v1"
     retry = RetryPolicy(attempts=4, connect_s=120.0)
     async with LLMClient(manager(url), retry=retry, clock=virtual.clock, sleep=sleep) as client:
-        client.report_trouble_to(lines.append)
+        client.report_notices_to(lines.append)
         assert texts(await client.sample(ask("q"), [0])) == ["q/0"]
         assert client.counters.requests_sent > 8
     await runner.cleanup()
@@ -103,7 +103,7 @@ async def test_the_second_failure_of_a_request_is_told_and_the_first_is_not(kind
     for failures in (1, 2):
         plan = FaultPlan(seed=1, rate=1.0, kinds=[kind], max_consecutive_per_request=failures)
         async with client_of(chat_app(answer, faults=plan), journal) as client:
-            client.report_trouble_to(lines.append)
+            client.report_notices_to(lines.append)
             await client.sample(ask(f"q{failures}"), [0])
             assert len(lines) == failures - 1
     assert said in lines[0]
@@ -131,7 +131,7 @@ async def test_a_request_that_alone_is_refused_is_told(message, said, journal):
 
     app.middlewares.append(refuse)
     async with serve(app) as url, LLMClient(manager(url), journal=journal) as client:
-        client.report_trouble_to(lines.append)
+        client.report_notices_to(lines.append)
         for question in ("forbidden 1", "forbidden 2"):
             await client.sample(ask(question), [0])
     [line] = lines  # not one for each request
@@ -179,7 +179,7 @@ async def test_an_unknown_model_at_an_address_without_a_path_is_still_an_unknown
 
 
 async def test_a_server_that_accepts_and_says_nothing_is_told_while_its_request_waits(journal, monkeypatch):
-    monkeypatch.setattr(trouble, "_SILENT_S", 0.05)
+    monkeypatch.setattr(notices, "_SILENT_S", 0.05)
     monkeypatch.setattr(cancellation, "_LOOK_S", 0.05)
     lines, go_on = asyncio.Queue(), asyncio.Event()
     app = chat_app(answer)
@@ -191,7 +191,7 @@ async def test_a_server_that_accepts_and_says_nothing_is_told_while_its_request_
 
     app.middlewares.append(silent)
     async with client_of(app, journal, {"timeout_s": 90.0}) as client:
-        client.report_trouble_to(lines.put_nowait)
+        client.report_notices_to(lines.put_nowait)
         call = asyncio.create_task(client.sample(ask("q"), [0]))
         line = await asyncio.wait_for(lines.get(), 60)
         assert line.startswith("no reply from http://127.0.0.1:")
@@ -221,7 +221,7 @@ async def test_an_endpoint_that_sends_many_blank_replies_is_named(message, journ
     app = web.Application()
     app.router.add_post("/v1/chat/completions", chat)
     async with client_of(app, journal) as client:
-        client.report_trouble_to(lines.append)
+        client.report_notices_to(lines.append)
         for n in range(100):
             await client.sample(ask(f"q{n}"), [0])
     assert [line.partition(" sends blank replies: ")[2].partition(" have no text")[0] for line in lines] == [
@@ -233,7 +233,7 @@ async def test_a_few_blank_replies_are_not_told(journal):
     lines = []
     app = chat_app(lambda body, index: " " if body["messages"][0]["content"] in ("q3", "q5") else "text")
     async with client_of(app, journal) as client:
-        client.report_trouble_to(lines.append)
+        client.report_notices_to(lines.append)
         for n in range(30):
             await client.sample(ask(f"q{n}"), [0])
     assert lines == []
@@ -250,9 +250,9 @@ class Loop:
 
 async def test_an_endpoint_that_answers_other_requests_is_not_silent(monkeypatch):
     loop, reports = Loop(), []
-    monkeypatch.setattr(trouble, "asyncio", SimpleNamespace(get_running_loop=lambda: loop))
+    monkeypatch.setattr(notices, "asyncio", SimpleNamespace(get_running_loop=lambda: loop))
     endpoint = manager("http://127.0.0.1:1/v1").endpoint("g")
-    reporter = trouble.TroubleReporter(lambda line: reports.append((loop.now, line)), loop.time)
+    reporter = notices.EndpointNotices(lambda line: reports.append((loop.now, line)), loop.time)
     for loop.now in range(20, 301, 20):
         if loop.now in (20, 200):
             reporter.answered(endpoint)  # another request

@@ -15,10 +15,10 @@ from engine.records import Candidate, DisplayBlock, ImageReference, Problem
 from engine.task import Example, Measurement, ScoredFields, Task
 
 if TYPE_CHECKING:
-    from engine.answers.how import HowCompared
-    from engine.contract.checks import CheckResult
-    from engine.contract.datasets import DataPreparation
-    from engine.contract.training_reward import TrainingReward
+    from engine.answers.how_compared import HowCompared
+    from engine.installation_checks import CheckResult
+    from engine.task_datasets import DataPreparation
+    from engine.training_reward import TrainingReward
 
 RowReader = Callable[[Mapping[str, Any], str], "Problem | None"]
 """Reads a row, given its place for messages; None for a row of another part."""

@@ -114,6 +114,8 @@ def _flex_on_a_cpu(monkeypatch):
     monkeypatch.setattr(
         "transformers.integrations.flex_attention.WrappedFlexAttention.__call__", lambda _: flex.flex_attention
     )
+    with torch.compiler.set_stance("force_eager"):  # transformers compiles the making of masks, for half a minute
+        yield
 
 
 @table("chunk_size", [4, 100])

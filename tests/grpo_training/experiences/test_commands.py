@@ -197,7 +197,7 @@ def test_a_missing_id_version_or_library_is_an_input_error(run, args, message):
 
 
 def test_a_missing_directory_names_the_command_to_run(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)  # else the runs of the working folder are named
+    monkeypatch.setattr("grpo_training.runs.folder.WORKING_DIR", tmp_path)  # it may have runs, which would be named
     message = r"No library of experiences in .*absent\n.*\nRun python -m grpo_training.generator1 first"
     for words in ([], ["--library", "critic"]):
         with pytest.raises(MissingInputError, match=message):

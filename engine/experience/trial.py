@@ -216,7 +216,7 @@ class Trials:
             beside_cases: prompts have cases.
         """
         posterior = self.belief(experience)
-        needs_more = experience.kind == "lesson" and beside_cases and self.knows_cases
+        needs_more = experience.kind == "lesson" and beside_cases and self.cases_help()
         return posterior.helps and (not needs_more or posterior.p_helps >= _LIKELY)
 
     def belief_in(self, kind: ExperienceKind) -> Belief:
@@ -256,15 +256,13 @@ class Trials:
         """Whether cases stand in prompts while learning: until all of them together are refuted."""
         return self.of_kind("case").differences < MIN_DIFFERENCES or self.belief_in("case").p_helps >= RETIRED_BELOW
 
-    def cases_help(self, probability: float) -> bool:
-        """Whether cases were measured with this model, and help with at least this probability."""
+    def cases_help(self, probability: float = _KNOWN) -> bool:
+        """Whether cases were measured with this model, and help with at least this probability.
+
+        By default: whether they are known to help.
+        """
         is_measured = self.of_kind("case").differences >= MIN_DIFFERENCES
         return is_measured and self.belief_in("case").p_helps >= probability
-
-    @property
-    def knows_cases(self) -> bool:
-        """Whether cases are known to help this model."""
-        return self.cases_help(_KNOWN)
 
     def least_promising(self, candidates: Iterable[Experience]) -> str | None:
         """The id of the experience that gives up its place in a full library; None if each may still help."""

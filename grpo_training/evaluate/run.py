@@ -108,8 +108,7 @@ def evaluate(settings: EvaluateSettings, stream: TextIO) -> int:
     if len(problems) < len(loaded.problems):
         print(f"{len(loaded.problems) - len(problems)} problems are left out, as their text occurs twice.")
     experiences = learned_experiences(settings.experiences)
-    count = 0 if experiences is None else experiences.sources_among(problems)
-    if count:
+    if experiences is not None and (count := experiences.sources_among(problems)):
         print(
             f"Experiences were learned from {count} of these {len(problems)} problems, so the figures are too high for "
             "new problems; python -m grpo_training.gate asks each problem without its own."

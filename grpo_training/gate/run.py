@@ -245,8 +245,9 @@ def _introduction(
 
 def _own(problems: Sequence[Problem], state: LibraryState) -> int:
     """How many of the problems were learned from. One that is a case, and was not asked before, has decided nothing."""
-    learned = [entry for entry in state.live if entry.kind != "case"]
-    learned += [entry for entry in state.live if any(group.mean is not None for group in entry.evidence)]
+    learned = [
+        entry for entry in state.live if entry.kind != "case" or any(group.mean is not None for group in entry.evidence)
+    ]
     ids = set[str]().union(*map(sources_of, learned))
     texts = set[str]().union(*map(texts_of_sources, learned))
     return sum(problem.id in ids or kept_text(problem) in texts for problem in problems)

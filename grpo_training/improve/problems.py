@@ -39,7 +39,9 @@ def read_plan(settings: ImproveSettings) -> tuple[Plan, str]:
     check_verifiers(tested)
     if settings.critic and any(isinstance(task_named(problem.task), AsksByItself) for problem in learned_from):
         raise InputError("A program has no critic", fix="Leave out --critic.")
-    prompts = [generator_messages(task_named(row.task), row, (), settings.prompts) for row in learned_from[:20]]
+    prompts = [
+        generator_messages(task_named(problem.task), problem, (), settings.prompts) for problem in learned_from[:20]
+    ]
     plan = Plan(
         learned_from,
         tested,

@@ -50,7 +50,7 @@ class ExperienceDraw:
     async def draw(self, step: Step, state: LibraryState) -> DrawnExperiences:
         """The experiences of a step's prompts; the same for the same step and library state."""
         chosen = await asyncio.to_thread(self._choose, step.problem, state)
-        lot, known = (self._seed, self._role, step.epoch, step.problem.id), state.trials.knows_cases
+        lot, known = (self._seed, self._role, step.epoch, step.problem.id), state.trials.cases_help()
         halves = drawn_halves(*lot, chosen, knows_cases=known) if self._on_trial else {}
         return DrawnExperiences(tuple(chosen), state.version, halves)
 

@@ -118,7 +118,12 @@ def task_and_truth(problem: Problem) -> tuple[Task | None, str]:
 def reference_of(rollouts: Sequence[Rollout], runs: dict[int, ScaffoldRun]) -> Rollout | None:
     """The rollout that the others are compared with: the best paid right one, else the best paid one."""
     usable = [rollout for rollout in rollouts if rollout.rollout_id in runs and rollout.r_total is not None]
-    return max(usable, key=lambda draw: (draw.is_correct is True, draw.r_total or 0.0, -draw.rollout_id), default=None)
+    return max(usable, key=_merit, default=None)
+
+
+def _merit(rollout: Rollout) -> tuple[bool, float, int]:
+    """A right rollout before a wrong one, then the better paid, then the earlier one."""
+    return rollout.is_correct is True, rollout.r_total or 0.0, -rollout.rollout_id
 
 
 def _candidate(task: Task | None, record: Rollout | Fusion, problem: Problem) -> Candidate | None:

@@ -298,4 +298,4 @@ def test_beside_cases_that_are_known_to_help_a_lesson_has_to_help_more_probably_
     assert [belief.helps for belief in beliefs] == [True, True, True, False]
     assert beliefs[2].p_helps < 0.5 < beliefs[1].p_helps < 0.8 < beliefs[0].p_helps
     assert trials.belief_in("case").p_helps > 0.95
-    assert (trials.belief_in("case").p_helps >= 0.999) is trials.knows_cases is (worth == 0.12)
+    assert (trials.belief_in("case").p_helps >= 0.999) is trials.cases_help() is (worth == 0.12)

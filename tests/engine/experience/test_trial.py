@@ -168,7 +168,7 @@ def test_another_model_starts_with_the_mean_of_the_one_before(kind):
     assert again.differences == 0
     assert after.belief(experience).effect == pytest.approx(before.belief(experience).effect, abs=1e-5)
     assert not after.cases_help(0.0)  # not measured with this model
-    assert before.knows_cases is (kind == "case")
+    assert before.cases_help() is (kind == "case")
     absorbed = Trial(40, 0.0, 4.0, 40.0, again.prior_effect)
     assert is_retired(absorbed, 0.05)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
 from typing import Any
 
 from engine.api_manager import Endpoint
@@ -98,7 +99,7 @@ def read_reply(
         tuple(choices),
         clean(model)[:_MOST_OF_A_NAME] if isinstance(model, str) else "",
         prompt_tokens,
-        completion_tokens,
+        _of_all_choices(completion_tokens, payload, choices),
         min(cached or _count(usage, "prompt_cache_hit_tokens"), prompt_tokens),
         min(_count(_object(usage, "completion_tokens_details"), "reasoning_tokens"), completion_tokens),
     )
@@ -148,13 +149,8 @@ def completions(
 def split_by_size(total: int, sizes: list[int]) -> list[int]:
     """Divide ``total`` in proportion to ``sizes`` (not all 0) into integers that sum to it."""
     size_sum = sum(sizes)
-    shares, before, size_so_far = [], 0, 0
-    for size in sizes:
-        size_so_far += size
-        until = total * size_so_far // size_sum
-        shares.append(until - before)
-        before = until
-    return shares
+    ends = [total * size // size_sum for size in accumulate(sizes, initial=0)]
+    return [end - start for start, end in pairwise(ends)]
 
 
 def is_blank(text: str, finish_reason: str | None) -> bool:
@@ -270,6 +266,15 @@ def _size(choice: Completion) -> int:
     """Length, at least 1: in tokens if the server sent token ids, else in characters."""
     characters = len(choice.text) + len(choice.reasoning or "") + len(str(choice.tool_calls or ""))
     return max(1, len(choice.token_ids) if choice.token_ids else characters)
+
+
+def _of_all_choices(reported: int, payload: Mapping[str, Any], choices: Sequence[Completion | None]) -> int:
+    """The completion tokens of a reply. llama.cpp reports those of its first choice (ggml-org/llama.cpp#27318), which
+    its ``timings`` repeat; those of the others are estimated by length.
+    """
+    if choices[0] is None or reported != _count(_object(payload, "timings"), "predicted_n"):
+        return reported
+    return reported * sum(_size(choice) for choice in choices if choice) // _size(choices[0])
 
 
 def _is_filled(choice: Completion) -> bool:

@@ -93,6 +93,13 @@ def test_the_usages_of_n_choices_sum_to_the_reported_usage():
     assert sum(completion.usage.cost_usd for completion in drawn) == pytest.approx((18 * 1.0 + 103 * 10.0) / 1e6)
 
 
+@pytest.mark.parametrize(("counted", "tokens"), [(12, [12, 24]), (4, [4, 8])])
+def test_llama_cpp_reports_the_tokens_of_its_first_choice_only(counted, tokens):
+    """Its server of October 2026 did. Where ``usage`` and ``timings`` differ, ``usage`` has all choices."""
+    content = reply(choice("a" * 30, 0), choice("b" * 60, 1), completion=12, timings={"predicted_n": counted})
+    assert [drawn.usage.completion_tokens for drawn in drawn_completions(content, ["x", "y"])] == tokens
+
+
 def test_the_parts_of_a_division_sum_to_the_total():
     assert split_by_size(10, [1, 1, 1]) == [3, 3, 4]
     assert split_by_size(0, [5, 5]) == [0, 0]

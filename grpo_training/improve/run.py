@@ -101,12 +101,10 @@ def _prepared(settings: ImproveSettings, stream: TextIO) -> tuple[ImproveSetting
     settings = settings.model_copy(update={"run": run.name, "cache_dir": run.cache, "experiences_dir": run.experiences})
     plan, note = read_plan(settings)
     remarks = remarks_on([*plan.learned_from, *plan.tested])  # refuses a task that cannot score them
-    if note:
-        print(note, file=stream)
+    print(*(f"{text}\n" for text in (note, *remarks) if text), sep="", end="", file=stream)
     check_endpoint(settings, GENERATORS[0])
     _show(plan, settings, stream)
     if settings.dry_run:
-        print(*remarks, sep="\n", file=stream)  # a run has them from its generators
         first = plan.learned_from[0]
         show_prompt(generator_messages(task_named(first.task), first, (), settings.prompts), stream)
         tell_what_is_missing(lambda: check_endpoint(settings.to_ask(), GENERATORS[0]), stream)
@@ -275,7 +273,7 @@ def _learn(
             for index, role in enumerate(GENERATORS[: settings.generators])
         ]
         for generator in generators:  # the critic needs the groups of all
-            generator.may_end = settings.epochs is None and not settings.critic
+            generator.may_end, generator.is_announced = settings.epochs is None and not settings.critic, True
         starts = [generator for generator in generators if shown_again(generator) is None]
         if not starts and (of_critic is None or shown_again(prepared_critic(of_critic)) is not None):
             return None

@@ -164,13 +164,13 @@ class Generator(Learner):
 
     def notes_before(self) -> list[str]:
         """The run, and what there is to say about the problems."""
-        notes = []
-        if self.settings.run:
-            notes.append(f"Run: {self.settings.run}, in {shown_path(run_folder(self.settings.run).folder)}")
-        notes += self._note.splitlines()
+        run = self.settings.run
+        notes = [f"Run: {run}, in {shown_path(run_folder(run).folder)}"] if run else []
+        if not self.is_announced:
+            notes += [*self._note.splitlines(), *self._remarks]
         if self.settings.rollouts == 1 and self.settings.learn == "add":
             notes.append("With one rollout σ is 0: no experience is extracted.")
-        return notes + self._remarks
+        return notes
 
     def steps(self) -> Iterator[Step]:
         """The problems in order, each with its group if that is stored."""

@@ -39,6 +39,7 @@ class Learner(ABC):
         tasks: those of its problems; None if they are not known yet.
         may_grow: whether its window grows while the first problem in it is late; one that was given does not.
         may_end: whether steps are left out when enough was learned.
+        is_announced: whether all that there is to say about its problems was said.
     """
 
     role: str
@@ -52,6 +53,7 @@ class Learner(ABC):
     tasks: Sequence[Task] | None = None
     may_grow: bool = False
     may_end: bool = False
+    is_announced: bool = False
 
     @property
     @abstractmethod

@@ -231,6 +231,7 @@ def test_the_same_command_again_asks_nothing_and_says_the_same(folder, capsys):
     start(folder, server, "--epochs", 3)
     first, output = result_of(folder), capsys.readouterr().out
     assert re.search(r"experiences were in the prompts of \d+ of 36 groups \(--window 4\)", output)  # 36 groups / 8
+    assert output.count("rows are read as answers") == 1
     assert start(folder, server, "--epochs", 3) == []
     assert result_of(folder) == first
     assert first["sentence"] in output

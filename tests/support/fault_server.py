@@ -341,8 +341,22 @@ def _completion(model, choices, prompt_tokens, completion_tokens):
 
 @contextlib.asynccontextmanager
 async def serve(app: web.Application) -> AsyncIterator[str]:
-    """Serve an app on a free loopback port in this event loop; yields the base URL, which ends in ``/v1``."""
+    """Serve an app on a free loopback port in this event loop; yields the base URL, which ends in ``/v1``.
+
+    ``app["settle"]()``, called in another thread, waits until no client is connected: then all that clients sent before
+    they were killed was read.
+    """
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handle_signals=False)
+    loop = asyncio.get_running_loop()
+
+    async def settled() -> None:
+        while runner.server and runner.server.connections:  # noqa: ASYNC110 - aiohttp has no event for it
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.01)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", web.NotAppKeyWarning)
+        app["settle"] = lambda: asyncio.run_coroutine_threadsafe(settled(), loop).result(60)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0, backlog=1024)
     await site.start()

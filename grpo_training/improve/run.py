@@ -100,8 +100,9 @@ def _prepared(settings: ImproveSettings, stream: TextIO) -> tuple[ImproveSetting
     run = run_folder(settings.run or automatic_name(settings.dataset, model_of(settings)))
     settings = settings.model_copy(update={"run": run.name, "cache_dir": run.cache, "experiences_dir": run.experiences})
     plan, note = read_plan(settings)
-    remarks = remarks_on([*plan.learned_from, *plan.tested])  # refuses a task that cannot score them
-    print(*(f"{text}\n" for text in (note, *remarks) if text), sep="", end="", file=stream)
+    # A task that cannot score the problems is refused here.
+    for text in filter(None, (note, *remarks_on([*plan.learned_from, *plan.tested]))):
+        print(text, file=stream)
     check_endpoint(settings, GENERATORS[0])
     _show(plan, settings, stream)
     if settings.dry_run:
@@ -272,8 +273,9 @@ def _learn(
             prepared_generator(role, _generator_settings(settings, plan, index))
             for index, role in enumerate(GENERATORS[: settings.generators])
         ]
-        for generator in generators:  # the critic needs the groups of all
-            generator.may_end, generator.is_announced = settings.epochs is None and not settings.critic, True
+        for generator in generators:
+            generator.is_announced = True
+            generator.may_end = settings.epochs is None and not settings.critic  # a critic needs the groups of all
         starts = [generator for generator in generators if shown_again(generator) is None]
         if not starts and (of_critic is None or shown_again(prepared_critic(of_critic)) is not None):
             return None

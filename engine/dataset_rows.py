@@ -113,7 +113,7 @@ def row_reader(dataset_task: Task | None = None, dataset: Dataset | None = None)
 def task_that_reads(row: Mapping[str, Any], where: str, dataset_task: Task | None, other: Task | None = None) -> Task:
     """The task of a row: the one that it names, the dataset's, the one of its fields, or ``other``.
 
-    In rows of other programs ``task`` may be a text that is no name.
+    In rows of other programs, which have no ``problem``, ``task`` may be a text that is no name.
     """
     if row.get("task") is None:
         return dataset_task or task_of_row(row) or other or task_named("")
@@ -122,7 +122,7 @@ def task_that_reads(row: Mapping[str, Any], where: str, dataset_task: Task | Non
         return task_named(name)
     except InputError as error:
         is_own = dataset_task is not None and not row.keys().isdisjoint(dataset_task.row_fields)
-        owner = dataset_task if is_own else task_of_row(row)
+        owner = dataset_task if is_own else task_of_row(row) or (None if "problem" in row else other)
         if owner is None:
             raise InputError(f"{where}: field 'task': {error.what}", why=error.why, fix=error.fix) from None
         return owner

@@ -37,6 +37,8 @@ FOLDER_FILE = "grpo_dataset.json"
 """The file that is read of each folder below a dataset that is a folder."""
 
 _USUAL_SPLIT = "train"
+_SOME = 0.05
+"""Share of the rows up to which other answers to the same question are taken for errors of the data."""
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -171,7 +173,7 @@ class OwnDatasets:
                 f"all {len(loaded.problems)} problems that were read have the same right answer, as the file is "
                 "sorted: mix its lines, or read more of them (--max-problems)"
             )
-        return replace(loaded, note="\n".join([*notes, *remarks]))
+        return replace(loaded, note="\n".join(filter(None, [*notes, *remarks, _on_equal_questions(loaded.problems)])))
 
     def _reader(
         self,
@@ -284,6 +286,17 @@ def _described_whole(
     if "answer" not in fields and (description.how.kind == "rubric" or not (columns.chat or is_answer(columns.answer))):
         raise InputError("no column has the usual name of a right answer")
     return replace(description, is_shuffled=False)  # a program shows options and labels itself
+
+
+def _on_equal_questions(problems: Sequence[Problem]) -> str:
+    """What to say where rows have the question of another row, and another right answer."""
+    answers: dict[str, set[str]] = {}
+    for problem in problems:
+        answers.setdefault(problem.text, set()).add(problem.answer)
+    count = sum(len(answers[problem.text]) > 1 for problem in problems)
+    what = f"{count} of {len(problems)} rows have the question of another row, but another right answer"
+    missing = "if a column of the question is missing, name it (--fields problem=ONE+OTHER)"
+    return f"{what}: {missing}" if count > _SOME * len(problems) else ""
 
 
 def _is_path(name: str) -> bool:

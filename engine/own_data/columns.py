@@ -19,15 +19,17 @@ from engine.records import IMAGE_COLUMN, IMAGE_MARK
 QUESTIONS = tuple(
     "problem question problemtext questiontext questionstem squestion prompt stem goal query claim statement "
     "hypothesis conclusion instruction input sentence utterance text message mail email review comment tweet post "
-    "headline description content body document dialogue dialog article abstract story word ctx 题目 问题 题干".split()
+    "headline description content body document dialogue dialog article abstract story word ctx utt scenario turns "
+    "题目 问题 题干".split()
 )
 """Columns of the question, in the order in which they are looked for."""
 _ASKS = frozenset("problem question problemtext questiontext questionstem squestion prompt stem goal query".split())
 """Columns whose text asks something, so that a text before it needs no heading."""
 _CONTEXTS = frozenset(
     "passage passages context contexts article story premise premises body paragraph paragraphs background support "
-    "table case document documents dialogue dialog conversation history utterances text input content instruction "
-    "code schema ctx sentence sentences".split()
+    "table tabletext case document documents dialogue dialog conversation history utterances text input content "
+    "instruction code schema ctx sentence sentences narrative puzzle situation theory evidence hint aspect "
+    "aspectterm".split()
 )
 _TITLED = frozenset("description body text content abstract article document story".split())
 """Columns to which a title belongs."""
@@ -42,9 +44,9 @@ _ASK_WORDS, _ANSWER_WORDS = frozenset(["question", "problem"]), frozenset(["answ
 _OTHER_WORDS = frozenset("id type types start unit format explanation latex source incorrect wrong url".split())
 _PAIR = re.compile(r"(.+?)(1|2|a|b|one|two)")
 ANSWERS = tuple(
-    "answer groundtruth gold target correct correctanswer correctoption bestanswer finalanswer answerkey answeridx "
-    "answerindex goldanswer expected expectedanswer expectedoutput expectedresponse reference ideal truth completion "
-    "response output answers targets cop lsolutions finaldecision 答案".split()
+    "answer groundtruth gold stance target correct correctanswer correctoption bestanswer finalanswer answerkey "
+    "answeridx answerindex goldanswer expected expectedanswer expectedoutput expectedresponse reference ideal truth "
+    "completion response output answers targets cop lsolutions finaldecision 答案".split()
 )
 """Columns of the right answer, in the order in which they are looked for."""
 LABELS = tuple(
@@ -261,7 +263,7 @@ class _Table:
             return f"{{{column}}}\n\n{{{context}}}"
         contexts = _CONTEXTS | {"title"} if kind in _TITLED else _CONTEXTS
         before = [name for name in self.names if name not in {column, *taken} and plain_name(name) in contexts]
-        if kind not in _ASKS and kind not in _TITLED and before:
+        if kind not in _ASKS and any(plain_name(name) != "title" for name in before):
             return "\n".join(f"{name}: {{{name}}}" for name in [*before, column])
         return "\n\n".join(f"{{{name}}}" for name in [*before, column])
 

@@ -23,7 +23,7 @@ from engine.own_data.answer_kind import (
 from engine.own_data.cells import as_text, is_filled, plain_name, value_of
 from engine.own_data.columns import LABELS, RUBRIC, Columns, find_columns, names_in
 from engine.own_data.description import BY_ROW, Description, marks_of
-from engine.own_data.gold import read_gold
+from engine.own_data.gold import SOLUTIONS, read_gold
 from engine.own_data.options import Options, is_options_column, mark_in
 
 _SHOWN = 3
@@ -247,7 +247,7 @@ def _is_mathematics(draft: Description, read: _Read, answers: Sequence[str]) -> 
         return False
     if are_identifiers(answers) and not _have_tex(draft, read):
         return False
-    is_solution = draft.form in ("after ####", "in the last box")
+    is_solution = draft.form in SOLUTIONS
     is_of_seed = "problem" in map(plain_name, names_in(draft.columns.question))
     return is_solution or is_of_seed or show_mathematics(answers) or _have_tex(draft, read)
 

@@ -14,7 +14,7 @@ from engine.errors import EmptyRowError, InputError
 from engine.own_data.answer_kind import check_truths, how_compared
 from engine.own_data.cells import as_passage, as_text, has_column, is_filled, value_of
 from engine.own_data.columns import Columns, images_in, message_of, names_in
-from engine.own_data.gold import read_gold
+from engine.own_data.gold import SOLUTIONS, read_gold
 from engine.own_data.options import (
     Options,
     is_options_column,
@@ -81,7 +81,7 @@ class Description:
         """Which columns are read, and which are not."""
         columns = self.columns
         question = columns.chat or columns.question or "the image"
-        if columns.question == "\n\n".join(f"{{{name}}}" for name in names_in(question)):
+        if question == "\n\n".join(f"{{{name}}}" for name in names_in(question)):
             question = " + ".join(names_in(question))
         parts = [f"question = {question.replace(chr(10), ' ')}"]
         if columns.options:
@@ -250,7 +250,7 @@ def _as_row_says(kind: str, answers: Sequence[str], usual: HowCompared, where: s
 def _gold_of(value: Any, form: str) -> tuple[str, ...]:
     """The right answers in one value of a column whose form is known."""
     read = read_gold([value])
-    is_as_written = isinstance(value, str) and form not in ("after ####", "in the last box")
+    is_as_written = isinstance(value, str) and form not in SOLUTIONS
     return ((value.strip(),) if value.strip() else ()) if is_as_written else read.answers[0]
 
 

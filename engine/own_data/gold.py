@@ -28,8 +28,8 @@ class Gold:
     """The right answers of a dataset.
 
     Args:
-        form: how the column holds them: "value", "after ####", "in the last box", "any of several", or "list" where
-            the answer is a list.
+        form: how the column holds them: "value", one of :data:`SOLUTIONS`, "any of several", or "list" where the answer
+            is a list.
         answers: those of each row: any of them is right, or they are the items of a list; empty if it has none.
         is_boolean: whether the values are true and false.
     """
@@ -47,7 +47,7 @@ def read_gold(values: Sequence[Any]) -> Gold:
     """
     filled = [value for value in values if is_filled(value)]
     texts = [value for value in filled if isinstance(value, str)]
-    for form, read in (("after ####", _after_mark), ("in the last box", _box)):
+    for form, read in SOLUTIONS.items():
         if texts and sum(read(text) is not None for text in texts) / len(filled) >= _MOST:
             return Gold(form, [_one(value, read) for value in values])
     if len(texts) < len(filled) and any(_several(value) is not None for value in filled):
@@ -71,12 +71,21 @@ def _one(value: Any, read: Callable[[str], str | None] = as_text) -> tuple[str, 
 
 
 def _after_mark(text: str) -> str | None:
-    return text.rpartition("####")[2].strip() if "####" in text else None
+    return text.rpartition("####")[2].strip().partition("\n")[0] if "####" in text else None
 
 
 def _box(text: str) -> str | None:
     start = text.rfind(_BOX)
     return (balanced(text, start + len(_BOX)) or "").strip() or None if start >= 0 else None
+
+
+def _stated(text: str) -> str | None:
+    after = text.rpartition("he answer is")[2] if "he answer is" in text else ""
+    return _box(after) or after.strip(" :.\n") or None
+
+
+SOLUTIONS = {"after ####": _after_mark, "in the last box": _box, 'after "the answer is"': _stated}
+"""Form of a solution -> what finds the right answer in it."""
 
 
 def _several(value: Any) -> tuple[str, ...] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
@@ -10,6 +11,7 @@ from typing import Any
 
 from engine.answers.words import half_width
 from engine.own_data.cells import as_text, is_filled, plain_name, value_of
+from engine.reading.python_syntax import literal
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _MARKED = re.compile(r"\s*[(\[（]?([A-Za-z]|\d{1,2})[)\].:、．）：]\s*(.*)", re.DOTALL)
@@ -86,6 +88,9 @@ def listed_options(value: Any) -> Options | None:
         filled = {mark_in(str(key)): as_text(text) for key, text in value.items() if is_filled(text)}
         return _with_marks(list(filled.values()), list(filled)) if all(len(mark) <= 2 for mark in filled) else None
     if isinstance(value, str):
+        with contextlib.suppress(ValueError):
+            if isinstance(listed := literal(value), list):  # as MuSR and MMMU write one
+                return listed_options(listed)
         return _in_string(value)
     if not isinstance(value, list) or len(value) < 2:
         return None

@@ -221,6 +221,18 @@ def test_other_aime_answers_are_refused_by_line_and_field(write, tmp_path, given
         load_problems("aime2025", search=[tmp_path])
 
 
+def test_a_task_in_rows_of_others_is_a_text(write):
+    rows = [{"task": f"closed choice {n}", "question": f"How many are {n}?", "answer": f"{n}"} for n in range(2)]
+    assert {problem.task for problem in load_problems(write(*rows))} == {"answers"}  # ScienceQA, LiveBench
+
+
+def test_other_answers_to_the_same_question_are_told(write):
+    rows = [{"scene": f"Act {n}.", "question": "Who is it?", "answer": ("Ann", "Bo")[n % 2]} for n in range(4)]
+    assert "4 of 4 rows have the question of another row, but another right answer" in load_dataset(write(*rows)).note
+    clean = [row | {"question": f"Who is {n}?"} for n, row in enumerate(rows)]
+    assert "another right answer" not in load_dataset(write(*clean)).note
+
+
 @table(
     ("line", "words"),
     [

@@ -49,6 +49,9 @@ CHOICES = {
     "a list, from 1": rows_of(question=question, choices=FRUITS, answer=lambda n: n % 3 + 1),
     "an index as text": rows_of(query=question, choices=FRUITS, gold=lambda n: str(n % 3)),
     "the text of the option": rows_of(question=question, options=FRUITS, correct_answer=lambda n: FRUITS[n % 3]),
+    "a list that a text writes": rows_of(  # MuSR, MMMU
+        question=question, choices="['pear', 'stone', 'river']", answer_index=lambda n: n % 3
+    ),
     "marks in the options": rows_of(question=question, options=["A) pear", "B) stone", "C) river"], correct=letter),
     "marks in brackets": rows_of(
         question=question, options=["(A)pear", "(B)stone", "(C)river"], label=lambda n: f"({letter(n)})"
@@ -81,6 +84,36 @@ def test_options_are_shown_and_their_marks_are_the_answers(name):
         text, answer, how = plain(rows, index)
         assert (how.kind, answer, how.options) == ("choice", letter(index), ("pear", "stone", "river"))
         assert text.endswith("(A) pear\n(B) stone\n(C) river")
+
+
+OF_PUBLIC_DATA = {
+    "MuSR": ({"narrative": "Mack died.", "question": question, "answer_choice": letter}, "Mack died.\n\n{}"),
+    "ZebraLogic": ({"puzzle": "Two houses.", "question": question, "answer": letter}, "Two houses.\n\n{}"),
+    "ROPES": (
+        {"background": "Wood floats.", "situation": "Ann drops it.", "question": question, "answers": letter},
+        "Wood floats.\n\nAnn drops it.\n\n{}",
+    ),
+    "ProofWriter": ({"theory": "Anne is quiet.", "question": question, "answer": letter}, "Anne is quiet.\n\n{}"),
+    "ScienceQA": ({"question": question, "answer": letter, "hint": "It is hot."}, "It is hot.\n\n{}"),
+    "VitaminC": ({"claim": question, "evidence": "It sold.", "label": letter}, "evidence: It sold.\nclaim: {}"),
+    "TabFact": ({"table_text": "a#b", "statement": question, "label": letter}, "table_text: a#b\nstatement: {}"),
+    "aspects": ({"text": question, "aspect": "food", "sentiment": letter}, "aspect: food\ntext: {}"),
+    "MASSIVE": ({"scenario": "alarm", "utt": question, "intent": letter}, "{}"),
+    "stance": ({"Target": "taxes", "Tweet": question, "Stance": letter}, "{}"),
+}
+"""Columns of public data sets -> the question with what it is about."""
+
+
+@table("name", [*OF_PUBLIC_DATA])
+def test_a_question_has_what_it_is_about(name):
+    columns, asked = OF_PUBLIC_DATA[name]
+    text, answer, _ = plain(rows_of(**columns))
+    assert (text, answer) == (asked.format(question(1)), "B")
+
+
+def test_the_columns_of_a_chat_are_named():
+    rows = rows_of(prompt=lambda n: [{"role": "user", "content": f"{n}?"}], reward_model=lambda n: {"ground_truth": n})
+    assert described(rows).columns_line() == "question = prompt, answer = reward_model.ground_truth"
 
 
 def test_marks_that_are_digits_stay_digits():
@@ -163,6 +196,9 @@ def test_what_is_used_and_what_is_not_is_said():
 
 GOLD = {
     "after ####": (["Add.\n#### 3", "3 + 1 = 4 #### 4"], "4"),
+    "after ####, and stated (MetaMathQA)": (["Add.\n#### 3\nThe answer is: 3", "4 #### 4\nThe answer is: 4"], "4"),
+    "stated (MathInstruct)": (["It is 1+2=3. The answer is 3", "The answer is 4.5."], "4.5"),
+    "stated, in a box or not": (["The answer is 3", r"The answer is $\boxed{4}$."], "4"),
     "in a box": ([r"So $\boxed{3}$.", r"First \boxed{2}, then \boxed{\frac{1}{4}}."], r"\frac{1}{4}"),
     "a float without a fraction": ([926.0, 1926.0], "1926"),
     "a float with a fraction": ([926.5, 1926.25], "1926.25"),
@@ -295,6 +331,7 @@ def test_a_few_odd_answers_do_not_change_the_kind_of_the_others():
     ("rows", "is_mathematics"),
     [
         ([{"question": "Q", "answer": "so\n#### 18"}], True),
+        ([{"question": "Q", "answer": "so the answer is 18"}], True),
         ([{"problem": "Q", "answer": "18"}, {"problem": "R", "answer": "3"}], True),
         ([{"question": "Q", "answer": "18"}, {"question": "R", "answer": "3"}], False),
         ([{"question": "Q", "answer": r"\sqrt{2}"}], True),

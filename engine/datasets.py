@@ -10,7 +10,7 @@ from engine.dataset_rows import LoadedDataset, read_rows, row_reader
 from engine.errors import InputError, MissingInputError
 from engine.records import Problem
 from engine.storage.data_folders import data_file, data_folders, more_folders
-from engine.storage.json_lines import MAX_LINE_BYTES, json_lines
+from engine.storage.json_lines import json_lines
 from engine.task import Task
 from engine.task_datasets import Dataset
 from engine.tasks.registry import task_with_dataset
@@ -107,7 +107,7 @@ def _rows_of(dataset: Dataset, name: str, folders: Sequence[Path]) -> tuple[str,
     """The source of a dataset, for messages, and its rows."""
     file = data_file(dataset.files, folders)
     if file is not None and file.suffix == ".jsonl":
-        return str(file), json_lines(file.open("rb"), file, dataset.max_line_bytes or MAX_LINE_BYTES)
+        return str(file), json_lines(file.open("rb"), file)
     if file is not None:  # published as one JSON array
         from engine.storage.data_files import file_rows  # with all forms of files
 

@@ -59,7 +59,6 @@ class Dataset:
         read_row: reads a row, as :meth:`Task.problem_from_row` (the default). None for a row of another part.
         described: the rows that belong to it, for a message.
         drops_unusable_rows: leave unusable rows out, as published datasets have some; else the first is an error.
-        max_line_bytes: limit of a line of the file; None for the usual limit.
     """
 
     generate: Callable[[int | None], list[Problem]] | None = None
@@ -69,7 +68,6 @@ class Dataset:
     read_row: Callable[[Mapping[str, Any], str], Problem | None] | None = None
     described: str = ""
     drops_unusable_rows: bool = False
-    max_line_bytes: int | None = None
 
 
 class DataPreparation(BaseModel, ABC):

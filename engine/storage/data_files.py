@@ -10,14 +10,13 @@ from typing import Any
 
 from engine.errors import InputError
 from engine.storage.json_forms import SPLITS, names_are_there
-from engine.storage.json_lines import MAX_LINE_BYTES
 from engine.storage.json_rows import begins_as_json, json_rows
 from engine.storage.parquet_rows import parquet_rows
 from engine.storage.promptfoo import promptfoo_rows
 from engine.storage.source_files import SourceFile, file_errors
 from engine.storage.table_rows import CsvRow, Table
 
-__all__ = ["MAX_LINE_BYTES", "SUFFIXES", "CsvRow", "DataFile", "file_rows", "open_data_file", "split_files"]
+__all__ = ["SUFFIXES", "CsvRow", "DataFile", "file_rows", "open_data_file", "split_files"]
 
 _FORMS = (".jsonl", ".json", ".csv", ".tsv", ".txt", ".parquet")
 _YAML = (".yaml", ".yml")
@@ -54,7 +53,6 @@ def open_data_file(
     columns: Sequence[str] | None = None,
     numbered: bool = False,
     split: str | None = None,
-    max_line_bytes: int = MAX_LINE_BYTES,
     needed: str = "",
     images: bool = False,
 ) -> DataFile:
@@ -67,7 +65,6 @@ def open_data_file(
         columns: names of the columns of a table, or of JSON lists, without names.
         numbered: the table has no names; its columns are 1, 2, ...
         split: which list of rows of a JSON document is read.
-        max_line_bytes: limit of a line of JSONL.
         needed: what a row needs, for the message about a missing file.
         images: whether rows of parquet keep the bytes of images.
 
@@ -91,13 +88,13 @@ def open_data_file(
         if table is not None:
             rows, notes = table.rows(columns, numbered)
         else:
-            rows, notes = json_rows(source, max_line_bytes, split, columns)
+            rows, notes = json_rows(source, split, columns)
         return DataFile(_guarded(rows, path), (*_shard(path), *notes))
 
 
-def file_rows(path: Path, max_line_bytes: int = MAX_LINE_BYTES, *, needed: str = "") -> Iterator[Any]:
+def file_rows(path: Path, *, needed: str = "") -> Iterator[Any]:
     """The rows of a file. See :func:`open_data_file`; errors come with the first row."""
-    yield from open_data_file(path, max_line_bytes=max_line_bytes, needed=needed).rows
+    yield from open_data_file(path, needed=needed).rows
 
 
 def split_files(folder: Path) -> dict[str, Path]:

@@ -9,38 +9,37 @@ from itertools import count
 from typing import Any, BinaryIO, NoReturn
 
 from engine.errors import InputError
-
-MAX_LINE_BYTES = 1 << 20
-"""Limit of a line; a longer one is refused before it is read completely."""
+from engine.storage.lines import MAX_LINE_BYTES
 
 BOM = b"\xef\xbb\xbf"
 ONE_LINE = "Each line must be one complete JSON object."
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
-def json_lines(stream: BinaryIO, source: object, limit: int = MAX_LINE_BYTES, fix: str = ONE_LINE) -> Iterator[Any]:
+def json_lines(stream: BinaryIO, source: object, fix: str = ONE_LINE) -> Iterator[Any]:
     """The values of the lines, None for a blank line. The stream is closed at the end.
+
+    A line of more than ``MAX_LINE_BYTES`` is refused before it is read completely.
 
     Args:
         stream: the file, at its begin.
         source: the file, for messages.
-        limit: of a line in bytes.
         fix: what to do about a line that is not JSON.
 
     Raises:
         InputError: a line is too long, not UTF-8 or not JSON; names the line.
     """
-    for number, line in enumerate(lines_of(stream, limit), start=1):
-        if len(line) > limit:
-            raise bad_line(source, number, f"the line is longer than {limit:,} bytes")
+    for number, line in enumerate(lines_of(stream), start=1):
+        if len(line) > MAX_LINE_BYTES:
+            raise bad_line(source, number, f"the line is longer than {MAX_LINE_BYTES:,} bytes")
         yield json_value(line, source, number, fix)
 
 
-def lines_of(stream: BinaryIO, limit: int) -> Iterator[bytes]:
-    """The lines, the first without a byte order mark. A line ends after ``limit`` + 1 bytes."""
+def lines_of(stream: BinaryIO) -> Iterator[bytes]:
+    """The lines, the first without a byte order mark. A line ends after ``MAX_LINE_BYTES`` + 1 bytes."""
     with stream:
         for number in count(1):
-            line = stream.readline(limit + 1)
+            line = stream.readline(MAX_LINE_BYTES + 1)
             if not line:
                 return
             yield line.removeprefix(BOM) if number == 1 else line

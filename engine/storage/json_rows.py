@@ -9,6 +9,7 @@ from typing import Any
 
 from engine.storage.json_forms import names_are_there, nesting, rows_of_document, unfolded
 from engine.storage.json_lines import BOM, ONE_LINE, bad_line, json_lines, json_value, lines_of
+from engine.storage.lines import MAX_LINE_BYTES
 from engine.storage.source_files import MAX_DOCUMENT_BYTES, SourceFile
 
 _BEGINS = re.compile(rb"\{\s*[\"'}]|\[\s*([\[{\"\]\d-]|true|false|null)")
@@ -20,14 +21,11 @@ def begins_as_json(begin: bytes) -> bool:
     return _BEGINS.match(begin.lstrip(BOM + b" \t\r\n")) is not None
 
 
-def json_rows(
-    source: SourceFile, max_line_bytes: int, split: str | None, columns: Sequence[str] | None
-) -> tuple[Iterator[Any], list[str]]:
+def json_rows(source: SourceFile, split: str | None, columns: Sequence[str] | None) -> tuple[Iterator[Any], list[str]]:
     """The rows of a file, None for a blank line, and notes for the screen. Lines are read one at a time.
 
     Args:
         source: the file.
-        max_line_bytes: limit of a line.
         split: which list of rows of a document is read.
         columns: names of the columns of rows that are lists.
 
@@ -35,7 +33,7 @@ def json_rows(
         InputError: it is not JSON, or it is not clear which rows are meant.
     """
     first, number, second = b"", 0, b""
-    for at, line in enumerate(lines_of(source.open(), max_line_bytes), start=1):
+    for at, line in enumerate(lines_of(source.open()), start=1):
         if line.strip() and first:
             second = line
             break
@@ -43,10 +41,10 @@ def json_rows(
             first, number = line, at
     is_row = source.path.name.endswith((".jsonl", ".jsonl.gz"))
     if not first or ((second or is_row) and _is_complete(first)):
-        return _of_lines(source, max_line_bytes, columns, [first, second])
+        return _of_lines(source, columns, [first, second])
     with source.open() as handle:
         content = handle.read(MAX_DOCUMENT_BYTES + 1)
-    if second and len(first) <= max_line_bytes and _is_complete(second):
+    if second and len(first) <= MAX_LINE_BYTES and _is_complete(second):
         json_value(first, source.path, number, _FORMS)  # one line of many is broken, and it is the first
     if len(content) > MAX_DOCUMENT_BYTES:
         why = f"it is one JSON document of more than {MAX_DOCUMENT_BYTES:,} bytes"
@@ -56,14 +54,14 @@ def json_rows(
 
 
 def _of_lines(
-    source: SourceFile, limit: int, columns: Sequence[str] | None, begin: Sequence[bytes]
+    source: SourceFile, columns: Sequence[str] | None, begin: Sequence[bytes]
 ) -> tuple[Iterator[Any], list[str]]:
     first = [_value(line) for line in begin if line]
     if columns is not None:
         raise names_are_there(source.path)
     path = nesting(first)
     notes = [f"questions are under {'.'.join(path)!r} of each row"] if path else []
-    values = json_lines(source.open(), source.path, limit, _FORMS)
+    values = json_lines(source.open(), source.path, _FORMS)
     return unfolded(values, path) if path else values, notes
 
 

@@ -15,7 +15,8 @@ from pydantic_core import PydanticSerializationError
 from engine.records import Record
 
 MAX_LINE_BYTES = 64 << 20
-"""Longer lines are reported and skipped, which bounds the memory that a damaged file takes."""
+"""Longer lines of records are reported and skipped, and those of datasets refused, which bounds the memory that a
+damaged file takes. Rows of APPS and LiveCodeBench have many MiB."""
 
 _CHUNK = 1 << 16
 

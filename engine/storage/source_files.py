@@ -14,10 +14,13 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from engine.errors import InputError, MissingInputError
-from engine.storage.json_lines import MAX_LINE_BYTES, bad_line
+from engine.storage.json_lines import bad_line
 
 MAX_DOCUMENT_BYTES = 256 << 20
 """Limit of what is read as a whole: one JSON document. Parsed, it takes about five times its size."""
+
+TABLE_LINE_BYTES = 1 << 20
+"""Limit of a line of a table, and of a cell of it."""
 
 _BEGIN = 4096
 _GZIP = b"\x1f\x8b"
@@ -149,14 +152,14 @@ class SourceFile:
         line, fault, sample = 1, "", ""
         with self.open() as handle:
             while not fault:
-                chunk = handle.read(MAX_LINE_BYTES)
+                chunk = handle.read(TABLE_LINE_BYTES)
                 try:
                     text = decoder.decode(chunk, final=not chunk)
                 except UnicodeDecodeError as error:
                     fault = f"byte {error.object[error.start]:#04x}"
                     text = error.object[: error.start].decode(encoding, "ignore")
-                if len(chunk) == MAX_LINE_BYTES and "\n" not in text and "\r" not in text:
-                    raise bad_line(self.path, line, f"the line is longer than {MAX_LINE_BYTES:,} bytes")
+                if len(chunk) == TABLE_LINE_BYTES and "\n" not in text and "\r" not in text:
+                    raise bad_line(self.path, line, f"the line is longer than {TABLE_LINE_BYTES:,} bytes")
                 line += text.count("\n") or text.count("\r")
                 if sample.isascii():
                     sample = text

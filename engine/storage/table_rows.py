@@ -10,8 +10,8 @@ from itertools import islice, zip_longest
 
 from engine.errors import InputError
 from engine.storage.column_names import are_numbered, has_known_name, other_number, why_row, without_names
-from engine.storage.json_lines import MAX_LINE_BYTES, bad_line
-from engine.storage.source_files import SourceFile
+from engine.storage.json_lines import bad_line
+from engine.storage.source_files import TABLE_LINE_BYTES, SourceFile
 
 _MARKS = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "vertical bars"}
 """What separates fields, the most reliable first."""
@@ -59,7 +59,7 @@ class Table:
     """
 
     def __init__(self, source: SourceFile) -> None:
-        csv.field_size_limit(MAX_LINE_BYTES)  # 131,072 by default
+        csv.field_size_limit(TABLE_LINE_BYTES)  # 131,072 by default
         self._source = source
         self._encoding = source.encoding
         with closing(source.text(self._encoding)) as text:

@@ -12,9 +12,6 @@ from engine.task_datasets import Dataset, HubDataset
 from engine.tasks.code.problems import APPS_DIFFICULTIES, MBPP_SPLITS, code_problem
 from engine.tasks.rows import UnusableRowError, split_dataset_name
 
-MAX_LINE_BYTES = 64 << 20
-"""Longest line of a local file; APPS has lines of many MiB."""
-
 _MBPP, _APPS = "google-research-datasets/mbpp", "codeparrot/apps"
 
 
@@ -51,7 +48,6 @@ def _mbpp(split: str, kind: str, public_tests: int) -> Dataset:
         read_row=partial(_read, prefix, public_tests, lambda row: row.get("task_id") in ids),
         described=f"MBPP with a task_id from {ids[0]} to {ids[-1]}",
         drops_unusable_rows=True,
-        max_line_bytes=MAX_LINE_BYTES,
     )
 
 
@@ -64,7 +60,6 @@ def _apps(split: str, kind: str, public_tests: int) -> Dataset:
         read_row=partial(_read, f"apps_{split}", public_tests, lambda row: kind in ("all", row.get("difficulty"))),
         described="APPS" if kind == "all" else f'APPS with the difficulty "{kind}"',
         drops_unusable_rows=True,
-        max_line_bytes=MAX_LINE_BYTES,
     )
 
 

@@ -1,4 +1,4 @@
-"""Reads rows of MBPP, of APPS and of this project's own files as problems of the task ``code``.
+"""Reads rows of MBPP, APPS, LiveCodeBench and this project's own files as problems of the task ``code``.
 
 :mod:`engine.tasks.code.facts` describes the ``answer`` of a problem. Its ``meta`` has descriptive fields, such as the
 difficulty, and the tests in the words of the dataset.
@@ -7,8 +7,12 @@ difficulty, and the tests in the words of the dataset.
 from __future__ import annotations
 
 import ast
+import base64
 import builtins
+import io
 import json
+import pickle
+import zlib
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -33,7 +37,8 @@ APPS_DIFFICULTIES = ("introductory", "interview", "competition")
 
 
 def code_problem(row: Mapping[str, Any], default_id: str, *, prefix: str = "", public_tests: int = 1) -> Problem | None:
-    """The problem of a row of MBPP (``test_list``), APPS (``input_output``), HumanEval (``test``) or this project.
+    """The problem of a row of MBPP (``test_list``), APPS (``input_output``), LiveCodeBench (``public_test_cases``),
+    HumanEval (``test``) or this project.
 
     Args:
         row: an object of the dataset.
@@ -52,11 +57,15 @@ def code_problem(row: Mapping[str, Any], default_id: str, *, prefix: str = "", p
             return _own(row, default_id)
         if "input_output" in row:
             return _own(_of_apps(row, default_id, prefix or "apps"), default_id)
+        if "public_test_cases" in row:
+            return _own(_of_live_code_bench(row, default_id), default_id)
         if "test_list" in row:
             return _own(_of_mbpp(row, default_id, prefix or "mbpp", public_tests), default_id)
         if "test" in row and "entry_point" in row:
             return _own(_of_human_eval(row), default_id)
-    except (TypeError, KeyError, AttributeError) as error:
+    except KeyError as error:
+        raise UnusableRowError("malformed", f"there is no field {error}") from None
+    except (TypeError, AttributeError) as error:
         raise UnusableRowError("malformed", f"a field has the wrong form: {error}") from None
     return None
 
@@ -124,6 +133,37 @@ def _of_apps(row: Mapping[str, Any], default_id: str, prefix: str) -> dict[str, 
         "starter_code": starter,
         "difficulty": row.get("difficulty"),
     }
+
+
+def _of_live_code_bench(row: Mapping[str, Any], default_id: str) -> dict[str, Any]:
+    """A row of LiveCodeBench in this project's form. A function gets an argument from each line of a test's input."""
+    cases = [*_json(row["public_test_cases"], "public_test_cases"), *_private(row.get("private_test_cases") or "[]")]
+    fn = (_json(row.get("metadata"), "metadata") or {}).get("func_name")
+    try:
+        inputs = [[*map(json.loads, case["input"].split("\n"))] if fn else case["input"] for case in cases]
+        outputs = [[json.loads(case["output"])] if fn else case["output"] for case in cases]
+    except ValueError as error:
+        raise UnusableRowError("unreadable_test", f"a test is not JSON: {error}") from None
+    given = {"fn_name": fn, "inputs": inputs, "outputs": outputs}
+    known = {"question": row["question_content"], "id": row.get("question_id"), "input_output": given}
+    return _of_apps({**row, **known}, default_id, "livecodebench") | {"dataset": "livecodebench"}
+
+
+def _private(text: str) -> list[dict[str, str]]:
+    """The hidden tests of LiveCodeBench: JSON, or JSON that is pickled, compressed and encoded. No code is executed."""
+    if text.startswith("["):
+        return list(_json(text, "private_test_cases"))
+    try:
+        return list(json.loads(_TextOnly(io.BytesIO(zlib.decompress(base64.b64decode(text)))).load()))
+    except (ValueError, TypeError, EOFError, zlib.error, pickle.UnpicklingError) as error:
+        raise UnusableRowError("unreadable_test", f"private_test_cases cannot be read: {error}") from None
+
+
+class _TextOnly(pickle.Unpickler):
+    """Reads plain values and refuses all others, as those can execute code."""
+
+    def find_class(self, module_name: str, global_name: str, /) -> Any:
+        raise pickle.UnpicklingError(f"it has an object {module_name}.{global_name}")
 
 
 def _own(row: Mapping[str, Any], default_id: str) -> Problem:

@@ -18,7 +18,7 @@ from engine.errors import InputError
 from engine.llm.replies import clean
 from engine.records import Message
 from engine.storage.data_files import file_rows
-from engine.storage.lines import MAX_LINE_BYTES, LineReader
+from engine.storage.lines import LineReader
 from engine.tasks.registry import DEFAULT_TASK
 from grpo_training.teacher.traces import messages_hash
 from grpo_training.train.data.samples import DropReport, TrainingGroup, TrainingResponse
@@ -61,7 +61,7 @@ def placed_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         InputError: a value is no JSON object; names file and line.
     """
     unit = "row" if path.suffix == ".json" else "line"
-    for number, row in enumerate(file_rows(path, MAX_LINE_BYTES), 1):
+    for number, row in enumerate(file_rows(path), 1):
         if row is None:
             continue  # a blank line
         if not isinstance(row, dict):

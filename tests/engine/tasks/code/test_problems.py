@@ -1,4 +1,8 @@
+import base64
 import json
+import pathlib
+import pickle
+import zlib
 
 import pytest
 
@@ -165,6 +169,64 @@ def test_tests_may_be_assert_statements():
     for bad in ("assert f(", ["assert f("], [{"code": "assert f(1)"}]):
         with pytest.raises(UnusableRowError, match="a test cannot be read"):
             code_problem({"prompt": "p", "tests": bad}, "x")
+
+
+def packed(value):
+    return base64.b64encode(zlib.compress(pickle.dumps(value))).decode()
+
+
+LIVE_CODE_BENCH = {
+    "question_title": "Sum",
+    "question_content": "Add all numbers.",
+    "question_id": "abc301_a",
+    "starter_code": "",
+    "difficulty": "easy",
+    "public_test_cases": json.dumps([{"input": "1 2\n", "output": "3\n", "testtype": "stdin"}]),
+    "private_test_cases": packed(json.dumps([{"input": "2 2\n", "output": "4\n", "testtype": "stdin"}])),
+    "metadata": "{}",
+}
+
+
+def test_a_row_of_live_code_bench_that_reads_stdin():
+    assert task_of_row(LIVE_CODE_BENCH).name == "code"
+    problem = code_problem(LIVE_CODE_BENCH, "x")
+    assert (problem.id, problem.text, facts_of(problem).io_mode) == (
+        "livecodebench_abc301_a",
+        "Add all numbers.",
+        "stdin",
+    )
+    assert [(test["stdin"], test["expected"]) for test in facts_of(problem).tests] == [
+        ("1 2\n", "3\n"),
+        ("2 2\n", "4\n"),
+    ]
+    assert run_program("print(sum(map(int, input().split())))", problem).all_passed
+    assert not run_program("print(3)", problem).all_passed
+
+
+def test_a_row_of_live_code_bench_that_is_called():
+    cases = [{"input": "[1, 2]\n3", "output": "[6]", "testtype": "functional"}]
+    row = LIVE_CODE_BENCH | {
+        "starter_code": "class Solution:\n    def total(self, nums: List[int], more: int) -> List[int]:\n        ",
+        "public_test_cases": json.dumps(cases),
+        "private_test_cases": json.dumps(cases),
+        "metadata": json.dumps({"func_name": "total"}),
+    }
+    problem = code_problem(row, "x")
+    assert (facts_of(problem).entry_point, len(facts_of(problem).tests)) == ("Solution.total", 2)
+    program = "class Solution:\n    def total(self, nums, more):\n        return [sum(nums) + more]"
+    assert run_program(program, problem).all_passed
+    assert not run_program(program.replace("[sum(nums) + more]", "sum(nums) + more"), problem).all_passed
+
+
+def test_hidden_tests_execute_no_code(tmp_path):
+    class Attack:
+        def __reduce__(self):
+            return pathlib.Path.touch, (tmp_path / "executed",)
+
+    for private in (packed(Attack()), packed("[1"), packed([b"x"]), "no base64", base64.b64encode(b"x").decode()):
+        with pytest.raises(UnusableRowError, match="private_test_cases cannot be read"):
+            code_problem(LIVE_CODE_BENCH | {"private_test_cases": private}, "x")
+    assert not (tmp_path / "executed").exists()
 
 
 def test_a_row_of_human_eval():

@@ -31,17 +31,20 @@ part 45 "update step, 8 replies of 256 tokens to a prompt of 32" \
     "$python" -m bench.real_model_step --model "$model" --rows 8 --prompt 32 --completion 256 --profile
 [ -n "$problems" ] || exit $failed
 
-online() {  # online NAME FLAGS...: three online steps, and the largest memory of the GPU meanwhile
-    local name=$1 most=0 used
+online() {  # online NAME FLAGS...: three online steps of 128 programs, and the largest memory of the GPU meanwhile
+    local name=$1 most=0 used training
     shift
     "$python" -m grpo_training.train --config grpo_training/configs/mbpp_online.yaml --model-name-or-path "$model" \
-        --dataset "$problems" --max-steps 3 --output-dir "outputs/gpu_check/$name" --fresh "$@" &
-    while kill -0 $! 2>/dev/null; do
+        --dataset "$problems" --max-steps 3 --gradient-accumulation-steps 2 \
+        --output-dir "outputs/gpu_check/$name" --fresh "$@" &
+    training=$!
+    trap 'kill -9 '"$training"' 2>/dev/null' EXIT # a training that is late must not share the GPU with the next part
+    while kill -0 "$training" 2>/dev/null; do
         used=$(nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits -i "${CUDA_VISIBLE_DEVICES%%,*}")
         most=$((used > most ? used : most))
         sleep 1
     done
-    wait $! || return
+    wait "$training" || return
     echo "$name: at most $most MiB of the GPU in use"
     tail -n 1 "outputs/gpu_check/$name/metrics.jsonl"
 }

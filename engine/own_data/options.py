@@ -89,8 +89,8 @@ def listed_options(value: Any) -> Options | None:
         return _with_marks(list(filled.values()), list(filled)) if all(len(mark) <= 2 for mark in filled) else None
     if isinstance(value, str):
         with contextlib.suppress(ValueError):
-            if isinstance(listed := literal(value), list):  # as MuSR and MMMU write one
-                return listed_options(listed)
+            if isinstance(written := literal(value), list | dict):  # MuSR, MMMU, and objects in tables
+                return listed_options(written)
         return _in_string(value)
     if not isinstance(value, list) or len(value) < 2:
         return None

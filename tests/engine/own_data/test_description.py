@@ -52,6 +52,9 @@ CHOICES = {
     "a list that a text writes": rows_of(  # MuSR, MMMU
         question=question, choices="['pear', 'stone', 'river']", answer_index=lambda n: n % 3
     ),
+    "an object that a text writes": rows_of(
+        question=question, options='{"A": "pear", "B": "stone", "C": "river"}', answer=letter
+    ),
     "marks in the options": rows_of(question=question, options=["A) pear", "B) stone", "C) river"], correct=letter),
     "marks in brackets": rows_of(
         question=question, options=["(A)pear", "(B)stone", "(C)river"], label=lambda n: f"({letter(n)})"

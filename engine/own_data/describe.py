@@ -21,7 +21,7 @@ from engine.own_data.answer_kind import (
     show_mathematics,
 )
 from engine.own_data.cells import as_text, is_filled, plain_name, value_of
-from engine.own_data.columns import LABELS, RUBRIC, Columns, find_columns, names_in
+from engine.own_data.columns import ANSWERS, LABELS, RUBRIC, Columns, find_columns, names_in
 from engine.own_data.description import BY_ROW, Description, marks_of
 from engine.own_data.gold import SOLUTIONS, read_gold
 from engine.own_data.options import Options, is_options_column, mark_in
@@ -30,6 +30,8 @@ _SHOWN = 3
 _ASKS = re.compile(r"\?|(?:^|\n)(?:is|are|was|were|do|does|did|can|could|has|have|will|would|should) ", re.IGNORECASE)
 """A text that asks for yes or no."""
 _MANY_LABELS = 30
+_MANY_IDS = 10
+"""Most values of a column such as ``stars`` or ``is_duplicate`` that are classes, and not numbers."""
 _LOOKED_AT = 200
 """If the answers of about so many rows, taken from all, name no options, those of the others do not either."""
 _FEW = 8
@@ -217,12 +219,13 @@ def _with_class_names(
     if columns.names:
         pairs = ((as_text(value_of(row, columns.answer)), as_text(value_of(row, columns.names))) for row in rows)
         return replace(draft, class_names={number: name for number, name in pairs if number and name})
-    if plain_name(columns.answer) not in LABELS:
+    if plain_name(columns.answer) in ANSWERS:
         return draft
     values = [as_text(value) for row in rows if is_filled(value := value_of(row, columns.answer))]
     counts = Counter(values)
     are_ids = all(re.fullmatch(r"-?\d{1,4}", value) for value in counts)
-    if are_ids and 1 < len(counts) <= len(values) / 2:
+    most = len(values) / 2 if plain_name(columns.answer) in LABELS else min(_MANY_IDS, len(values) / 2)
+    if are_ids and 1 < len(counts) <= most:
         return replace(draft, class_names={count: count for count in counts})
     return draft
 

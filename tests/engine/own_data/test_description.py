@@ -231,6 +231,21 @@ def test_several_right_answers_and_lists_are_told_apart():
     assert plain(letters, 2)[2].kind == "set"
 
 
+@table(
+    ("column", "values", "kind"),
+    [
+        ("is_duplicate", 2, "label"),  # Quora's pairs of questions
+        ("stars", 5, "label"),  # reviews of Amazon and Yelp
+        ("count", 12, "number"),
+        ("answer", 2, "number"),
+    ],
+)
+def test_few_whole_numbers_under_another_name_are_classes(column, values, kind):
+    description = described([{"text": question(n), column: n % values} for n in range(40)])
+    assert description.how.kind == kind
+    assert ("a model cannot know" in " ".join(description.remarks)) is (kind == "label")
+
+
 def test_class_ids_have_the_names_of_a_column_or_of_the_schema():
     rows = rows_of(text=question, label=lambda n: n % 2, label_text=lambda n: ("bad", "good")[n % 2])
     _, answer, how = plain(rows)

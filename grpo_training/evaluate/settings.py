@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -25,11 +25,6 @@ from grpo_training.runs.settings import (
     ResumableSettings,
 )
 
-_NOT_IN_FINGERPRINT = {
-    *("run", "output", "resume", "fresh", "dry_run"),
-    *(*ENDPOINT_FIELDS, *BudgetSettings.model_fields, *BatchSettings.model_fields),
-}
-
 
 class EvaluateSettings(DryRunSettings, ColumnSettings, BudgetSettings, BatchSettings, ResumableSettings):
     """Draw samples of a model on problems, judge them, and report pass@k with confidence intervals.
@@ -41,6 +36,11 @@ class EvaluateSettings(DryRunSettings, ColumnSettings, BudgetSettings, BatchSett
     group: ClassVar[str] = "what is evaluated, and sampling"
     sections: ClassVar[frozenset[str]] = frozenset({"evaluation"})
     sections_of_others: ClassVar[frozenset[str]] = PHASES - sections
+    not_in_fingerprint: ClassVar[Collection[str]] = {
+        *("run", "output", "resume", "fresh", "dry_run"),
+        *(*ENDPOINT_FIELDS, *BudgetSettings.model_fields, *BatchSettings.model_fields),
+    }
+    """The fields that do not change the figures."""
     aliases: ClassVar[Mapping[str, str]] = {
         "test_data": "dataset",
         "test_data_path": "dataset",
@@ -78,11 +78,6 @@ class EvaluateSettings(DryRunSettings, ColumnSettings, BudgetSettings, BatchSett
         WORKING_DIR / "grpo_training/cache/evaluation_results.json",
         description="file of the figures; samples and the journal of completions are written next to it",
     )
-
-    @classmethod
-    def fingerprint_fields(cls) -> list[str]:
-        """The fields that change the figures."""
-        return [name for name in cls.model_fields if name not in _NOT_IN_FINGERPRINT]
 
     @model_validator(mode="before")
     @classmethod

@@ -120,6 +120,23 @@ class GeneratorSettings(ColumnSettings, LearnerSettings, BatchSettings):
     """
 
     group: ClassVar[str] = "problems and sampling"
+    fingerprinted: ClassVar[Sequence[str]] = (
+        *(
+            "dataset",
+            "task",
+            "fields",
+            "columns",
+            "compare",
+            "gate",
+            "hold_out",
+            "rollouts",
+            "temperature",
+            "top_p",
+        ),
+        *("max_tokens", "epochs", "logprobs", "seed", "window", "tau", "prompts"),
+        *("weight_judge", "weight_ans", "weight_logic", "weight_graph", *_CHOICE),
+    )
+    """The fields that change the rollouts or the library."""
 
     dataset: Common[str] = Field(DEFAULT_DATASET, description=DATASET_HELP)
     max_problems: Common[Positive | None] = Field(None, description="number of problems, from the start (default: all)")
@@ -161,26 +178,6 @@ class GeneratorSettings(ColumnSettings, LearnerSettings, BatchSettings):
             raise ValueError("--gate tests what a run has learned, and with --learn none it learns nothing")
         return self
 
-    @classmethod
-    def fingerprint_fields(cls) -> Sequence[str]:
-        """The fields that change the rollouts or the library."""
-        return (
-            *(
-                "dataset",
-                "task",
-                "fields",
-                "columns",
-                "compare",
-                "gate",
-                "hold_out",
-                "rollouts",
-                "temperature",
-                "top_p",
-            ),
-            *("max_tokens", "epochs", "logprobs", "seed", "window", "tau", "prompts"),
-            *("weight_judge", "weight_ans", "weight_logic", "weight_graph", *_CHOICE),
-        )
-
     def fingerprint(self) -> dict[str, Any]:
         """With several epochs also the number of problems, which sets their order; and that of the drawn ones."""
         added: dict[str, Any] = {"max_problems": self.max_problems} if self.epochs > 1 else {}
@@ -207,19 +204,16 @@ class CriticSettings(LearnerSettings):
     """
 
     group: ClassVar[str] = "fusion and sampling"
+    fingerprinted: ClassVar[Sequence[str]] = (
+        *("generators", "temperature", "max_tokens", "seed", "window", "tau", "prompts"),
+        *("weight_judge", "weight_ans", "weight_logic", "weight_graph", "weight_fusion", *_CHOICE),
+    )
+    """The fields that change the fusions or the library."""
 
     generators: Common[str] = Field("1,2,3", description="the generators whose rollouts are fused, such as 1,2")
     temperature: float = Field(0.0, ge=0, le=2, description="LLM temperature (0.0 = deterministic)")
     weight_ans: Weight = Field(0.25, description="weight of r_ans in r_total")
     weight_fusion: Weight = Field(0.25, description="weight of r_fusion in r_total")
-
-    @classmethod
-    def fingerprint_fields(cls) -> Sequence[str]:
-        """The fields that change the fusions or the library."""
-        return (
-            *("generators", "temperature", "max_tokens", "seed", "window", "tau", "prompts"),
-            *("weight_judge", "weight_ans", "weight_logic", "weight_graph", "weight_fusion", *_CHOICE),
-        )
 
     @property
     def cases_in_prompt(self) -> int:
@@ -240,6 +234,10 @@ class ExtractorSettings(ExtractionSettings):
     """
 
     group: ClassVar[str] = "extraction"
+    fingerprinted: ClassVar[Sequence[str]] = (
+        *("role", "tau", "window", "capacity", "temperature", "max_tokens", "seed", "prompts", "cache_dir"),
+    )
+    """The fields that change the library."""
 
     role: Literal["generator_1", "generator_2", "generator_3", "critic"] = Field(
         "generator_1", description="whose stored groups are read and whose library is written"
@@ -247,8 +245,3 @@ class ExtractorSettings(ExtractionSettings):
     temperature: float = Field(
         0.0, ge=0, le=2, description="LLM temperature of the analyst; with that of the run, its stored replies are used"
     )
-
-    @classmethod
-    def fingerprint_fields(cls) -> Sequence[str]:
-        """The fields that change the library."""
-        return ("role", "tau", "window", "capacity", "temperature", "max_tokens", "seed", "prompts", "cache_dir")

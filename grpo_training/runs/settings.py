@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TextIO
@@ -180,6 +180,10 @@ class ResumableSettings(Settings):
     """Base of the settings of a command whose results can be resumed."""
 
     group: ClassVar[str] = "run"
+    fingerprinted: ClassVar[Sequence[str]] = ()
+    """The fields that change the results, in the order in which the manifest lists them; empty: all but the next."""
+    not_in_fingerprint: ClassVar[Collection[str]] = ()
+    """The fields that do not change the results."""
 
     resume: bool = Field(
         False, description="continue with the settings that the results were made with, instead of the given ones"
@@ -194,11 +198,6 @@ class ResumableSettings(Settings):
             raise ValueError("--resume and --fresh exclude each other")
         return self
 
-    @classmethod
-    def fingerprint_fields(cls) -> Sequence[str]:
-        """The fields that change the results, in the order in which the manifest lists them."""
-        raise NotImplementedError
-
     def compared(self, stored: Mapping[str, Any]) -> dict[str, Any]:
         """The stored settings that have to equal :meth:`fingerprint`."""
         return dict(stored)
@@ -206,7 +205,8 @@ class ResumableSettings(Settings):
     def fingerprint(self) -> dict[str, Any]:
         """The values of the fields that change the results, as JSON values."""
         values = self.model_dump(mode="json")
-        return {name: values[name] for name in self.fingerprint_fields()}
+        names = self.fingerprinted or [name for name in values if name not in self.not_in_fingerprint]
+        return {name: values[name] for name in names}
 
 
 PLACES = ("cache_dir", "experiences_dir")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -18,9 +18,6 @@ from engine.tasks.registry import known_tasks, load_task
 from grpo_training.cli.settings import Positive, Settings
 from grpo_training.runs.settings import ResumableSettings
 
-_NOT_IN_ROWS = frozenset({"task", "prompts", "rollouts", "out", "cache", "workers", "resume", "fresh"})
-"""Fields that do not change the rows; the contents of prompts and rollouts count by their hashes."""
-
 
 class ScoreSettings(ResumableSettings):
     """Verify rollouts that any program sampled.
@@ -30,6 +27,10 @@ class ScoreSettings(ResumableSettings):
     """
 
     group: ClassVar[str] = "files and rows"
+    not_in_fingerprint: ClassVar[Collection[str]] = (
+        *("task", "prompts", "rollouts", "out", "cache", "workers", "resume", "fresh"),
+    )
+    """Fields that do not change the rows; the contents of prompts and rollouts count by their hashes."""
     read_beside: ClassVar[Mapping[str, Sequence[str]]] = {
         "out": ("prompts", "rollouts", "cache"),
         "cache": ("prompts", "rollouts"),
@@ -45,11 +46,6 @@ class ScoreSettings(ResumableSettings):
     workers: Positive = Field(2, description="processes that verify; 1: in the process of the command")
     prompt_style: str = Field("full", description="prompt style of the field prompt, where a row has none")
     skip_bad_rows: bool = Field(False, description="leave out rows that cannot be scored, instead of an error")
-
-    @classmethod
-    def fingerprint_fields(cls) -> Sequence[str]:
-        """The fields that change the scored rows, the options of the tasks included."""
-        return [name for name in cls.model_fields if name not in _NOT_IN_ROWS]
 
     @property
     def report_path(self) -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Self
 
@@ -52,6 +52,8 @@ class TrainingSettings(EmbeddingSettings, ResumableSettings):
     """What SFT and the post-training share."""
 
     group: ClassVar[str] = "data, training and records"
+    not_in_fingerprint: ClassVar[Collection[str]] = {"output_dir", "log_every_steps", "dry_run", "resume", "fresh"}
+    """The fields that do not change the trained weights."""
 
     beam_data: Path = Field(description="beam file or reward file")
     max_samples: Positive | None = Field(None, description="queries that are used, the first ones (default: all)")
@@ -67,12 +69,6 @@ class TrainingSettings(EmbeddingSettings, ResumableSettings):
     output_dir: Path = Field(OUTPUTS, description="the run directory")
     log_every_steps: Positive = Field(5, description="optimizer steps per line of metrics.jsonl")
     dry_run: bool = Field(False, description="check everything, make one step of each phase, write nothing")
-
-    @classmethod
-    def fingerprint_fields(cls) -> Sequence[str]:
-        """The fields that change the trained weights."""
-        others = {"output_dir", "log_every_steps", "dry_run", "resume", "fresh"}
-        return [name for name in cls.model_fields if name not in others]
 
 
 class EmbedSettings(ImageSettings):

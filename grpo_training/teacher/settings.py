@@ -83,6 +83,10 @@ class TeacherSettings(AcceptanceSettings, ClientSettings, ResumableSettings):
     }
 
     group: ClassVar[str] = "problems and sampling"
+    fingerprinted: ClassVar[Sequence[str]] = (
+        *("temperature", "top_p", "max_tokens", "seed", "prompts", "accept_per_task", "max_chars"),
+    )
+    """The fields that change a trace."""
     read_beside: ClassVar[Mapping[str, Sequence[str]]] = {"output": ("train_data", "dataset")}
 
     train_data: Path | None = Field(None, description="JSONL file of problems; by default data/train.jsonl")
@@ -107,11 +111,6 @@ class TeacherSettings(AcceptanceSettings, ClientSettings, ResumableSettings):
         if self.train_data is not None and self.dataset is not None:
             raise ValueError("--train-data and --dataset exclude each other")
         return self
-
-    @classmethod
-    def fingerprint_fields(cls) -> Sequence[str]:
-        """The fields that change a trace."""
-        return ("temperature", "top_p", "max_tokens", "seed", "prompts", "accept_per_task", "max_chars")
 
     @property
     def source(self) -> str:

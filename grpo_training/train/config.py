@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from itertools import pairwise
 from operator import attrgetter
 from pathlib import Path
@@ -30,11 +30,6 @@ CISPO_EPSILON_HIGH = 5.0
 MEMORY_SETTINGS = (*("per_device_train_batch_size", "gradient_accumulation_steps", "gradient_checkpointing"),)
 """Offline and supervised training take the same steps with other values of these, if a step has as many rows."""
 
-_NOT_IN_FINGERPRINT = frozenset(
-    {"output_dir", "report_to", "logging_steps", "dry_run", "resume", "fresh", "run"}
-    | {"vllm_enable_sleep_mode", "score_deadline"}
-)
-"""Fields that do not change the trained weights, or only through the samples, whose digest is compared."""
 _TRACKER_KEYS = ("use_wandb", "wandb_project", "wandb_run_name")
 
 
@@ -77,6 +72,11 @@ class GRPOTrainingConfig(ResumableSettings):
         {"model", "student", "lora", "grpo", "rce", "dual_source", "training", "generation", "data", "output"}
     )
     sections_of_others: ClassVar[frozenset[str]] = PHASES - sections
+    not_in_fingerprint: ClassVar[Collection[str]] = {
+        *("output_dir", "report_to", "logging_steps", "dry_run", "resume", "fresh", "run"),
+        *("vllm_enable_sleep_mode", "score_deadline"),
+    }
+    """Fields that do not change the trained weights, or only through the samples, whose digest is compared."""
 
     # model and data
     model_name_or_path: str = Field(min_length=1, description="folder or hub name of the model")
@@ -356,11 +356,6 @@ class GRPOTrainingConfig(ResumableSettings):
     def to_dict(self) -> dict[str, Any]:
         """All fields as JSON values; written as YAML, ``from_yaml`` reads them back."""
         return self.model_dump(mode="json")
-
-    @classmethod
-    def fingerprint_fields(cls) -> list[str]:
-        """The fields that change the trained weights."""
-        return [name for name in cls.model_fields if name not in _NOT_IN_FINGERPRINT]
 
     def compared(self, stored: Mapping[str, Any]) -> dict[str, Any]:
         """:data:`MEMORY_SETTINGS` are as now, so that a training goes on with less memory."""

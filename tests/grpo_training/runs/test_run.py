@@ -1,7 +1,7 @@
 """A run's lifecycle: begin, continue, resume, refuse, set aside, finish."""
 
 import json
-from typing import Literal
+from typing import ClassVar, Literal
 
 import pytest
 from pydantic import ValidationError
@@ -15,13 +15,11 @@ FACTS = {"model": "m"}
 
 
 class ProbeSettings(ResumableSettings):
+    fingerprinted: ClassVar = ("tau", "mode")
+
     tau: float = 0.05
     mode: Literal["a", "b"] = "a"
     stream: str = "out"
-
-    @classmethod
-    def fingerprint_fields(cls):
-        return ("tau", "mode")
 
 
 @pytest.fixture

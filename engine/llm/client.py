@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from operator import itemgetter
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from engine.api_manager import ApiManager, Endpoint
@@ -91,9 +90,7 @@ class LLMClient:
     async def __aenter__(self) -> LLMClient:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.close()
 
     async def close(self) -> None:

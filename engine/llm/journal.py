@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,9 +18,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from engine.errors import ScaffoldError
 from engine.llm.quirks import is_failed_finish
 from engine.records import ChatRequest, Completion
-from engine.storage.sqlite import SharedFileError, database_errors, open_shared_database
+from engine.storage.sqlite import open_shared_database
 
 _SCHEMA_VERSION = 1
 _SCHEMA = """
@@ -46,8 +48,10 @@ _UNREADABLE = "Cannot read the response journal"
 _NOT_STORED = "Cannot write the response journal; the last reply is not stored"
 
 
-class JournalError(SharedFileError):
+class JournalError(ScaffoldError, OSError):
     """The journal cannot be read or written. Replies that were not acknowledged may not be stored."""
+
+    exit_code = 2
 
 
 def request_keys(
@@ -203,9 +207,14 @@ class ResponseJournal:
         """Close the file. May be called twice."""
         self._database.close()
 
-    def _errors(self, failure: str) -> contextlib.AbstractContextManager[None]:
-        fix = (
-            "Check permissions and free disk space, then run the same command again. "
-            "A damaged file may be moved away; its replies are then requested again."
-        )
-        return database_errors(JournalError, f"{failure}: {self.path}", fix)
+    @contextlib.contextmanager
+    def _errors(self, failure: str) -> Iterator[None]:
+        """Raise what SQLite or the disk reports in the block as an error of the journal."""
+        try:
+            yield
+        except (sqlite3.Error, OSError, MemoryError) as error:
+            fix = (
+                "Check permissions and free disk space, then run the same command again. "
+                "A damaged file may be moved away; its replies are then requested again."
+            )
+            raise JournalError(f"{failure}: {self.path}", why=str(error), fix=fix) from error

@@ -4,20 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-
-from engine.errors import ScaffoldError
 
 _BUSY_S = 60.0
 _RETRY_S = 0.02
-
-
-class SharedFileError(ScaffoldError, OSError):
-    """A database cannot be read or written."""
-
-    exit_code = 2
 
 
 def open_shared_database(path: Path, schema: str, version: int) -> sqlite3.Connection:
@@ -50,15 +40,6 @@ def open_shared_database(path: Path, schema: str, version: int) -> sqlite3.Conne
         connection.close()
         raise
     return connection
-
-
-@contextmanager
-def database_errors(kind: type[SharedFileError], what: str, fix: str) -> Iterator[None]:
-    """Raise what SQLite or the disk reports in the block as an error of this kind."""
-    try:
-        yield
-    except (sqlite3.Error, OSError, MemoryError) as error:
-        raise kind(what, why=str(error), fix=fix) from error
 
 
 def _switch_to_wal(connection: sqlite3.Connection) -> None:

@@ -10,6 +10,7 @@ import struct
 from collections.abc import Sequence
 
 from . import landlock, seccomp
+from .landlock import check
 
 BOX = "/box"
 """The only writable directory on the levels with namespaces: a small file system in memory."""
@@ -41,13 +42,6 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _this_thread = ctypes.PyDLL(None, use_errno=True)  # PyDLL keeps the GIL during the call; the child of clone needs it
 
 
-def _check(result: int, action: str) -> None:
-    """Raise ``OSError`` with the last error number if a system call failed."""
-    if result == -1:
-        number = ctypes.get_errno()
-        raise OSError(number, f"{action}: {os.strerror(number)}")
-
-
 def enter_namespaces(paths: Sequence[str], links: Sequence[tuple[str, str]]) -> None:
     """Enter new mount, network, UTS and IPC namespaces, in which only ``paths`` are visible, read-only.
 
@@ -60,7 +54,7 @@ def enter_namespaces(paths: Sequence[str], links: Sequence[tuple[str, str]]) -> 
     """
     uid, gid = os.getuid(), os.getgid()
     flags = _NEW_MOUNTS | _NEW_UTS | _NEW_IPC | _NEW_NETWORK | (_NEW_USERS if uid else 0)
-    _check(_libc.unshare(flags), "unshare")
+    check(_libc.unshare(flags), "unshare")
     if uid:
         _write("/proc/self/setgroups", "deny")
         _write("/proc/self/uid_map", f"{uid} {uid} 1")
@@ -74,8 +68,8 @@ def enter_namespaces(paths: Sequence[str], links: Sequence[tuple[str, str]]) -> 
         os.symlink(target, root + path)
     os.mkdir(root + BOX)
     os.chdir(root)
-    _check(_libc.syscall(_PIVOT_NUMBER[_machine], b".", b"."), "pivot_root")
-    _check(_libc.umount2(b".", _DETACH), "umount")
+    check(_libc.syscall(_PIVOT_NUMBER[_machine], b".", b"."), "pivot_root")
+    check(_libc.umount2(b".", _DETACH), "umount")
     os.chdir("/")
     _mount(None, "/", None, _REMOUNT | _BIND | _READ_ONLY | _NO_SETUID | _NO_DEVICES)
 
@@ -112,19 +106,19 @@ def _mount(source: str | None, target: str, kind: str | None, flags: int, option
         return None if text is None else os.fsencode(text)
 
     action = f"mount {source or ''} on {target}"
-    _check(_libc.mount(raw(source), raw(target), raw(kind), ctypes.c_ulong(flags), options), action)
+    check(_libc.mount(raw(source), raw(target), raw(kind), ctypes.c_ulong(flags), options), action)
 
 
 def fresh_box(*, first: bool = False) -> None:
     """Mount an empty file system at ``BOX``, in place of the one that the last program used."""
     if not first:
-        _check(_libc.umount2(os.fsencode(BOX), _DETACH), "umount the box")
+        check(_libc.umount2(os.fsencode(BOX), _DETACH), "umount the box")
     _mount("tmpfs", BOX, "tmpfs", _NO_SETUID | _NO_DEVICES, _BOX_OPTIONS)
 
 
 def adopt_orphans() -> None:
     """Make this process the parent of all descendants whose own parent has exited."""
-    _check(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl")
+    check(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl")
 
 
 def fork(*, own_processes: bool) -> int:
@@ -180,9 +174,9 @@ def confine(*, uid: int | None, memory_bytes: int, executes: bool, readable: Seq
     if uid is not None or own_processes:  # otherwise the limit would count all processes of this user
         _limit(resource.RLIMIT_NPROC, _THREADS)
     header, none = struct.pack("Ii", 0x20080522, 0), bytes(24)
-    _check(_libc.syscall(_CAPSET_NUMBER[_machine], header, none), "capset")
-    _check(_libc.prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0), "prctl")
-    _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
+    check(_libc.syscall(_CAPSET_NUMBER[_machine], header, none), "capset")
+    check(_libc.prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0), "prctl")
+    check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
     if readable is not None and landlock.supported():
         landlock.restrict(readable, _DEVICES)
     if seccomp.supported():

@@ -38,13 +38,13 @@ def restrict(paths: Sequence[str], devices: Sequence[str]) -> None:
         OSError: the kernel refuses it.
     """
     attributes = struct.pack("Q", _RIGHTS_OF_FIRST_VERSION)
-    rules = _check(_libc.syscall(_CREATE, attributes, ctypes.c_size_t(len(attributes)), 0))
+    rules = check(_libc.syscall(_CREATE, attributes, ctypes.c_size_t(len(attributes)), 0))
     try:
         for path in paths:
             _allow(rules, path, _READ_FILE | _READ_DIR | _EXECUTE)
         for path in devices:
             _allow(rules, path, _READ_FILE | _WRITE_FILE)
-        _check(_libc.syscall(_RESTRICT, rules, 0))
+        check(_libc.syscall(_RESTRICT, rules, 0))
     finally:
         os.close(rules)
 
@@ -56,13 +56,14 @@ def _allow(rules: int, path: str, rights: int) -> None:
             if not stat.S_ISDIR(os.fstat(fd).st_mode):
                 rights &= ~_READ_DIR
             rule = struct.pack("<Qi", rights, fd)
-            _check(_libc.syscall(_ADD, rules, _BENEATH, rule, 0))
+            check(_libc.syscall(_ADD, rules, _BENEATH, rule, 0))
         finally:
             os.close(fd)
 
 
-def _check(result: int) -> int:
+def check(result: int, action: str = "landlock") -> int:
+    """The result of a system call; raise ``OSError`` with the last error number if it failed."""
     if result < 0:
         number = ctypes.get_errno()
-        raise OSError(number, f"landlock: {os.strerror(number)}")
+        raise OSError(number, f"{action}: {os.strerror(number)}")
     return int(result)

@@ -134,10 +134,7 @@ class StoredRecords(Mapping[KeyT, RecordT], Generic[KeyT, RecordT, SummaryT]):
 
     def in_order(self) -> Iterator[RecordT]:
         """The records, each read when it is its turn; those that cannot be read are left out and in ``broken``."""
-        for key in self:
-            record = self.get(key)
-            if record is not None:
-                yield record
+        return (record for key in self if (record := self.get(key)) is not None)
 
     def __contains__(self, key: object) -> bool:
         return self._stored.get(key) is not None  # type: ignore[call-overload]

@@ -6,15 +6,15 @@ import threading
 import time
 from collections.abc import Callable, Hashable
 from pathlib import Path
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self
 
 from engine.errors import InputError
-from engine.records import Fusion, Record, RolloutGroup
+from engine.records import Fusion, RolloutGroup
 from engine.storage.append_log import writer_of
 from engine.storage.lines import Line
-from engine.storage.rollout_store import BrokenLine, UnreadableLineError, in_problem_order
-from engine.storage.stored_records import RecordFile
-from engine.storage.summaries import FusionSummary, GroupSummary, Summary, summarise_fusion, summarise_group
+from engine.storage.rollout_store import BrokenLine, RecordT, UnreadableLineError, ValueT, in_problem_order
+from engine.storage.stored_records import RecordFile, SummaryT
+from engine.storage.summaries import FusionSummary, GroupSummary, summarise_fusion, summarise_group
 
 _SETTLED_S = 2.0
 """A last line without a newline is taken as cut off once the file has not changed for this long."""
@@ -25,11 +25,6 @@ _CHECKED_BYTES = 1 << 18
 
 class NotFoundError(InputError):
     """A page of a run, a group or a library that does not exist."""
-
-
-SummaryT = TypeVar("SummaryT", bound=Summary)
-RecordT = TypeVar("RecordT", bound=Record)
-ValueT = TypeVar("ValueT")
 
 
 class RecordIndex(Generic[SummaryT, RecordT]):

@@ -9,12 +9,9 @@ from pathlib import Path
 from typing import TextIO
 
 from engine.api_manager import JUDGE_ROLE, ApiManager
-from engine.experience.choice import experiences_for
 from engine.records import Message, Problem, Record
 from engine.statistics.group_sequential import GroupSequentialTest, alpha_of_test, problems_needed
 from engine.storage.append_log import replacement
-from engine.tasks.registry import task_named
-from grpo_training.agents.generator import generator_messages
 from grpo_training.cli.entry import run_async
 from grpo_training.compare.settings import ARMS, CompareSettings
 from grpo_training.compare.verdict import Comparison, lines
@@ -25,7 +22,7 @@ from grpo_training.gate.problems import check_number, shuffled
 from grpo_training.improve.improved import Improved
 from grpo_training.runs.estimate import TOKENS_OF_REPLY, show_prompt, tokens_line, tokens_of
 from grpo_training.runs.folder import automatic_name, run_folder
-from grpo_training.runs.problems import read_problems, remarks_on, task_facts, without_duplicates
+from grpo_training.runs.problems import prompt_of, read_problems, remarks_on, task_facts, without_duplicates
 from grpo_training.runs.settings import tell_what_is_missing
 from grpo_training.serve.endpoints import check_budget, check_endpoint, open_client, open_endpoints, price
 
@@ -199,10 +196,7 @@ def _described(manager: ApiManager, arm: Arm) -> str:
 
 
 def _prompts(arm: Arm, problems: Sequence[Problem]) -> list[tuple[Message, ...]]:
-    return [
-        generator_messages(task_named(problem.task), problem, experiences_for(problem, arm.experiences), arm.style)
-        for problem in problems
-    ]
+    return [prompt_of(problem, arm.experiences, arm.style) for problem in problems]
 
 
 def _asked(

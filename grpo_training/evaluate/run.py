@@ -14,13 +14,13 @@ from typing import Any, BinaryIO, TextIO
 
 from engine.api_manager import GENERATORS
 from engine.errors import IncompleteRunError, InputError, MissingInputError
-from engine.experience.choice import LearnedExperiences, PromptExperiences, experiences_for
+from engine.experience.choice import LearnedExperiences, PromptExperiences
 from engine.llm.client import LLMClient
 from engine.llm.journal import ResponseJournal
-from engine.records import Message, Problem, Sampling, timestamp
+from engine.records import Problem, Sampling, timestamp
 from engine.storage.append_log import AppendLog, replace_file, replacement
 from engine.tasks.registry import task_named
-from grpo_training.agents.generator import generator_messages, prompt_hash
+from grpo_training.agents.generator import prompt_hash
 from grpo_training.cli.bar import note, problem_bar
 from grpo_training.cli.entry import run_async
 from grpo_training.cli.settings import POCKET_MODEL, shown_path
@@ -52,7 +52,7 @@ from grpo_training.experiences.folder import learned_experiences
 from grpo_training.runs.estimate import TOKENS_OF_REPLY, show_prompt, tokens_line
 from grpo_training.runs.estimate import tokens_of as tokens_of_prompts
 from grpo_training.runs.folder import found_run, library_file, load_tasks_of, manifest_file
-from grpo_training.runs.problems import read_problems, remarks_on, task_facts, without_duplicates
+from grpo_training.runs.problems import prompt_of, read_problems, remarks_on, task_facts, without_duplicates
 from grpo_training.runs.reply_watch import ReplyWatch, tokens_of
 from grpo_training.runs.run import OtherRunError, Run, as_in_learning
 from grpo_training.runs.settings import tell_what_is_missing
@@ -118,7 +118,7 @@ def evaluate(settings: EvaluateSettings, stream: TextIO) -> int:
     for text in plan_lines(settings, problems, models, in_prompts):
         print(text, flush=True)
     if settings.dry_run:
-        show_prompt(_prompt_of(problems[0], in_prompts, settings.prompts), stream)
+        show_prompt(prompt_of(problems[0], in_prompts, settings.prompts), stream)
         tell_what_is_missing(lambda: models_of(settings.to_ask()), stream)
         return 0
     if any(isinstance(model, LocalModel) for model in models.values()):
@@ -333,7 +333,7 @@ def plan_lines(
     """
     of_model = len(problems) * settings.num_samples
     read = of_model * tokens_of_prompts(
-        [_prompt_of(problem, experiences, settings.prompts) for problem in problems[:20]]
+        [prompt_of(problem, experiences, settings.prompts) for problem in problems[:20]]
     )
     written = of_model * TOKENS_OF_REPLY
     costs = [
@@ -347,7 +347,3 @@ def plan_lines(
         f"{settings.max_tokens:,} tokens. Stored ones are not asked for again.",
         tokens_line(len(models) * read, len(models) * written, sum_of_costs(costs)),
     ]
-
-
-def _prompt_of(problem: Problem, experiences: PromptExperiences, style: str) -> tuple[Message, ...]:
-    return generator_messages(task_named(problem.task), problem, experiences_for(problem, experiences), style)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from engine.errors import InputError
 from engine.task_protocols import AsksByItself
 from engine.tasks.registry import check_verifiers, task_named
-from grpo_training.agents.generator import generator_messages
 from grpo_training.gate.problems import check_number, drawn, split
 from grpo_training.improve.plan import Plan, passes
 from grpo_training.improve.settings import ImproveSettings
 from grpo_training.runs.estimate import tokens_of
-from grpo_training.runs.problems import read_problems, without_duplicates
+from grpo_training.runs.problems import prompt_of, read_problems, without_duplicates
 
 
 def read_plan(settings: ImproveSettings) -> tuple[Plan, str]:
@@ -39,9 +38,7 @@ def read_plan(settings: ImproveSettings) -> tuple[Plan, str]:
     check_verifiers(tested)
     if settings.critic and any(isinstance(task_named(problem.task), AsksByItself) for problem in learned_from):
         raise InputError("A program has no critic", fix="Leave out --critic.")
-    prompts = [
-        generator_messages(task_named(problem.task), problem, (), settings.prompts) for problem in learned_from[:20]
-    ]
+    prompts = [prompt_of(problem, (), settings.prompts) for problem in learned_from[:20]]
     plan = Plan(
         learned_from,
         tested,

@@ -14,8 +14,6 @@ from engine.api_manager import GENERATORS, ApiManager
 from engine.errors import BudgetExceededError, ScaffoldError
 from engine.experience.library import ExperienceLibrary
 from engine.llm.budget import Budget
-from engine.tasks.registry import task_named
-from grpo_training.agents.generator import generator_messages
 from grpo_training.cli.entry import run_async
 from grpo_training.cli.settings import shown_path
 from grpo_training.gate.earlier import gate_before
@@ -35,7 +33,7 @@ from grpo_training.learning.run import learn, shown_again
 from grpo_training.learning.settings import CriticSettings, GeneratorSettings
 from grpo_training.runs.estimate import show_prompt
 from grpo_training.runs.folder import RunFolder, automatic_name, library_file, manifest_file, model_of, run_folder
-from grpo_training.runs.problems import remarks_on
+from grpo_training.runs.problems import prompt_of, remarks_on
 from grpo_training.runs.run import OtherRunError, load_manifest
 from grpo_training.runs.settings import ClientSettings, tell_what_is_missing
 from grpo_training.runs.trackers import open_trackers
@@ -107,7 +105,7 @@ def _prepared(settings: ImproveSettings, stream: TextIO) -> tuple[ImproveSetting
     _show(plan, settings, stream)
     if settings.dry_run:
         first = plan.learned_from[0]
-        show_prompt(generator_messages(task_named(first.task), first, (), settings.prompts), stream)
+        show_prompt(prompt_of(first, (), settings.prompts), stream)
         tell_what_is_missing(lambda: check_endpoint(settings.to_ask(), GENERATORS[0]), stream)
     return settings, run, plan
 

@@ -13,11 +13,13 @@ from typing import Any, Protocol
 from engine.dataset_rows import LoadedDataset
 from engine.datasets import load_dataset
 from engine.errors import InputError, first_line, quoted
+from engine.experience.choice import PromptExperiences, experiences_for
 from engine.reading.plugins import with_modules_beside
-from engine.records import Problem
+from engine.records import Message, Problem
 from engine.task_protocols import RemarksOnProblems, TakesSchema
 from engine.tasks.registry import check_verifiers, function_named, load_task, task_named
 from engine.tasks.rows import read_field_map
+from grpo_training.agents.generator import generator_messages
 
 
 class ProblemSettings(Protocol):
@@ -100,6 +102,11 @@ def remarks_on(problems: Iterable[Problem]) -> list[str]:
         if isinstance(task, RemarksOnProblems):
             remarks += task.remarks(list(of_task.values()))
     return remarks
+
+
+def prompt_of(problem: Problem, experiences: PromptExperiences, style: str) -> tuple[Message, ...]:
+    """The prompt of a problem, with those experiences that are given or that a library chooses."""
+    return generator_messages(task_named(problem.task), problem, experiences_for(problem, experiences), style)
 
 
 def task_facts(task: str | None) -> dict[str, str]:

@@ -132,7 +132,7 @@ class Improved:
         problem = self._problem(question)
         messages, images = self.for_problem(problem), images_of(self._task, problem)
         if not images:
-            return as_dicts(messages)
+            return [message.model_dump() for message in messages]
         from engine.llm.requests import wire_messages
         from grpo_training.agents.chat import showing  # with the bodies of requests, for questions with images only
 
@@ -218,7 +218,8 @@ class Improved:
         if len(chosen) > count:
             best = sorted(chosen, key=lambda lesson: -_effect(lesson))[:count]
             chosen = [lesson for lesson in chosen if lesson in best]
-        return as_dicts(generator_messages(self._task, problem, chosen, self.result.prompts))
+        messages = generator_messages(self._task, problem, chosen, self.result.prompts)
+        return [message.model_dump() for message in messages]
 
     def dspy_signature(self) -> Any:
         """A signature of DSPy from ``question`` to ``answer``: the static prompt is its instructions. Needs ``dspy``.
@@ -275,11 +276,6 @@ def _prompts_place(prompts: str, folder: Path) -> str:
     """A prompt style, or the user's instructions as the folder has them."""
     copy = folder / Path(prompts).name
     return str(copy) if copy.is_file() else prompts
-
-
-def as_dicts(messages: Sequence[Message]) -> list[dict[str, str]]:
-    """Messages as clients of the OpenAI protocol take them."""
-    return [{"role": str(message.role), "content": message.content} for message in messages]
 
 
 def _effect(experience: Experience) -> float:

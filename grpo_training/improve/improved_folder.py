@@ -27,6 +27,7 @@ from grpo_training.improve.plan import Plan
 from grpo_training.improve.settings import ImproveSettings
 from grpo_training.improve.verdict import is_likely_to_harm, sentence, spending, unfinished_sentence
 from grpo_training.runs.folder import RunFolder
+from grpo_training.runs.stored_answers import problem_of
 from grpo_training.serve.endpoints import journal_path
 from grpo_training.view.data.runs import Store
 from grpo_training.view.web.export import export
@@ -144,12 +145,11 @@ def _none_was_right(cache: Path) -> str:
         return ""
     group, rollout = next(((group, attempt) for group, attempt in scored if attempt.answer), scored[0])
     task = task_named(group.task)
-    problem = Problem(id=group.problem_id, text=group.problem_text, answer=group.ground_truth, task=group.task)
     reply = rollout.completion.text if rollout.completion is not None else rollout.answer or ""
     end = " ".join(reply.split())[-_SHOWN:]
     return (
         f"none of {len(scored)} replies was right. One ends with {end!r}, and its right answer is "
-        f"{task.truth(problem)[:_SHOWN]!r}"
+        f"{task.truth(problem_of(group))[:_SHOWN]!r}"
     )
 
 

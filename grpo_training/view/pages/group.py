@@ -13,6 +13,7 @@ from engine.scaffold.execution import execute
 from engine.scaffold.given_values import read_known
 from engine.task import Task
 from engine.tasks.registry import task_named
+from grpo_training.runs.stored_answers import problem_of
 from grpo_training.view.data.runs import Run, Store
 from grpo_training.view.pages.prompt_view import prompts_of
 from grpo_training.view.pages.rollout_view import View, cut, rollout_view
@@ -99,11 +100,6 @@ def group_page(group: RolloutGroup, folder: Path) -> View:
         "left_out": len(group.rollouts) - len(shown),
         "not_executed": len(scaffolds) - len(runs),
     }
-
-
-def problem_of(group: RolloutGroup | Fusion) -> Problem:
-    """The problem of a stored group or fusion."""
-    return Problem(id=group.problem_id, text=group.problem_text, answer=group.ground_truth, task=group.task)
 
 
 def task_and_truth(problem: Problem) -> tuple[Task | None, str]:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Generic, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from typing_extensions import TypeVar
 
 FORMAT = 1
@@ -20,6 +20,12 @@ class Record(BaseModel):
     """Immutable, compared by value. Unknown keys, as in files written by other programs, are ignored."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False, defer_build=True)
+
+
+def first_fault(error: ValidationError) -> str:
+    """The first thing that is wrong with a record: the field, if it is one, and the reason."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    return ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"].removeprefix("Value error, "))))
 
 
 def left_out(default: Any = None) -> Any:

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from engine.errors import InputError
 from engine.experience.state import LibraryState, number_of
 from engine.experience.text_checks import category_slug, check_text
-from engine.records import Experience
+from engine.records import Experience, first_fault
 
 _ID = re.compile(r"[A-Za-z0-9_]{1,16}-\d{1,9}")
 _FIX = "Correct the entry, or delete it from the file."
@@ -111,9 +111,7 @@ def _entry(raw: Any, number: int, path: Path) -> Experience:
     try:
         entry = Experience.model_validate(fields)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        field = ".".join(str(key) for key in first["loc"])
-        raise InputError(f"{where}: {field}: {first['msg']}", fix=_FIX) from None
+        raise InputError(f"{where}: {first_fault(error)}", fix=_FIX) from None
     if reason := check_text(entry.content, kind=entry.kind):
         raise InputError(f"{where} ({entry_id or 'no id'}): {reason.message}", fix=_FIX)
     return entry

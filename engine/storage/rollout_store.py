@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 from pydantic import ValidationError
 
 from engine.errors import MissingInputError
-from engine.records import FORMAT, Fusion, Record, RolloutGroup
+from engine.records import FORMAT, Fusion, Record, RolloutGroup, first_fault
 from engine.storage.append_log import AppendLog
 from engine.storage.lines import Line, LineReader, encode_line
 
@@ -167,9 +167,7 @@ def decode_line(line: Line, model: type[RecordT]) -> RecordT:
     try:
         return model.model_validate(_ADAPTERS.get(model, _without_nulls)(raw))
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(key) for key in first["loc"])
-        raise UnreadableLineError(f"{where}: {first['msg']}") from None
+        raise UnreadableLineError(first_fault(error)) from None
 
 
 def _group(raw: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from engine.errors import InputError
-from engine.records import Problem
+from engine.records import Problem, first_fault
 
 Difficulty = Literal["easy", "medium", "hard"]
 
@@ -65,9 +65,8 @@ def read_prompt(row: Mapping[str, Any], where: str) -> PromptRow:
     try:
         return PromptRow.model_validate(row)
     except ValidationError as error:
-        first = error.errors()[0]
         raise InputError(
-            f"{where}: {'.'.join(map(str, first['loc']))}: {first['msg']}",
+            f"{where}: {first_fault(error)}",
             fix='Each row needs "id" and "task"; "must_use_apis", "constraints" and the others are lists of texts.',
         ) from None
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from engine.errors import InputError, MissingInputError
+from engine.records import first_fault
 from engine.tasks.traffic.signals import Observation
 
 DATASET = "grpo_dataset.json"
@@ -196,13 +197,6 @@ def read_rows(path: Path) -> list[TrafficRow]:
         if rows.setdefault(row.id, row) is not row:
             raise InputError(f"{path}, row {number}: the id {row.id!r} is there twice")
     return list(rows.values())
-
-
-def first_fault(error: ValidationError) -> str:
-    """The first thing that is wrong with a row."""
-    first = error.errors()[0]
-    field = ".".join(map(str, first["loc"]))
-    return f"{field + ': ' if field else ''}{str(first['msg']).removeprefix('Value error, ')}"
 
 
 def read_array(path: Path) -> list[Any]:

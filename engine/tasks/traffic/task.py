@@ -15,13 +15,13 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from engine.errors import InputError
-from engine.records import Candidate, Completion, DisplayBlock, Fault, Outcome, Problem
+from engine.records import Candidate, Completion, DisplayBlock, Fault, Outcome, Problem, first_fault
 from engine.task import Measurement, Task
 from engine.tasks.traffic import ROW_FIELDS
 from engine.tasks.traffic.policies import max_pressure
 from engine.tasks.traffic.reply import Tier, TrafficReply, read_reply
 from engine.tasks.traffic.rewards import OutcomeSettings, after, better_branch, observation_of, regret, row_of_answer
-from engine.tasks.traffic.rows import Branches, TrafficRow, crossing_id, first_fault, moment
+from engine.tasks.traffic.rows import Branches, TrafficRow, crossing_id, moment
 from engine.tasks.traffic.simulation.live import LiveOutcomes, live_scenarios
 from engine.tasks.traffic.training import TrafficTrainingReward
 

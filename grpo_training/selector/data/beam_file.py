@@ -16,6 +16,7 @@ import torch
 from pydantic import BaseModel, Field, Strict, ValidationError
 
 from engine.errors import InputError, MissingInputError
+from engine.records import first_fault
 from grpo_training.selector.data.groups import ScoredSequence, ShotGroup
 
 _UNSCORED = ("fallback", "error")
@@ -207,9 +208,7 @@ def _entries(model: type[_EntryT], data: Mapping[str, Any], source: str) -> list
         try:
             entries.append((int(key), where, model.model_validate(raw)))
         except ValidationError as error:
-            first = error.errors()[0]
-            field = ".".join(map(str, first["loc"]))
-            raise InputError(": ".join(filter(None, (where, field, first["msg"])))) from None
+            raise InputError(f"{where}: {first_fault(error)}") from None
     if not entries:
         raise InputError(f"{source} has no query", why="The keys of its queries are their ids, as text.")
     return entries

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from engine.errors import InputError, MissingInputError
 from engine.llm.replies import clean
-from engine.records import Message
+from engine.records import Message, first_fault
 from grpo_training.teacher.traces import TeacherTrace
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.rollout_data import drawn
@@ -71,9 +71,7 @@ def _trace(row: Mapping[str, Any], where: str) -> TeacherTrace:
     try:
         return TeacherTrace.model_validate(row)
     except ValidationError as error:
-        first = error.errors()[0]
-        named = f"{where}: {'.'.join(map(str, first['loc']))}: {first['msg']}"
-        raise InputError(named, why=_ROW, fix=REPAIR) from None
+        raise InputError(f"{where}: {first_fault(error)}", why=_ROW, fix=REPAIR) from None
 
 
 def _sample(row: Mapping[str, Any], where: str, name: str, chat: ChatTokens) -> Sample:

@@ -116,15 +116,14 @@ class RunManifest(BaseModel):
         self.path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(self.path, content.encode(errors="replace") + b"\n")
 
-    def differences(self, wanted: Mapping[str, Any], settings: ResumableSettings) -> dict[str, str]:
+    def differences(self, settings: ResumableSettings, facts: Mapping[str, Any]) -> dict[str, str]:
         """A text for each setting or fact that differs, such as ``tau: stored 0.05, given 0.2``.
 
         Args:
-            wanted: ``settings`` and ``facts``.
-            settings: of this start.
+            settings, facts: of this start, as :meth:`Run.open` takes them.
         """
-        wanted = json.loads(json.dumps(wanted))
-        pairs = ((settings.compared(self.settings), wanted["settings"]), (self.facts, wanted["facts"]))
+        now = json.loads(json.dumps(facts))
+        pairs = ((settings.compared(self.settings), settings.fingerprint()), (self.facts, now))
         return {
             key: f"{key}{_made_of(key)}: stored {_as_written(stored.get(key))}, given {_as_written(given.get(key))}"
             for stored, given in pairs
@@ -132,11 +131,11 @@ class RunManifest(BaseModel):
             if stored.get(key) != given.get(key)
         }
 
-    def check_same(self, wanted: Mapping[str, Any], settings: ResumableSettings) -> None:
+    def check_same(self, settings: ResumableSettings, facts: Mapping[str, Any]) -> None:
         """Raise ``OtherRunError`` if the results are of another configuration; the arguments of :meth:`differences`."""
-        differences = self.differences(wanted, settings)
+        differences = self.differences(settings, facts)
         if differences:
-            has_settings = bool(differences.keys() & wanted["settings"].keys())
+            has_settings = bool(differences.keys() & settings.fingerprint().keys())
             resume = "--resume to continue with the stored settings, " if has_settings and not settings.resume else ""
             fix = f"Pass {resume}--fresh to set the stored results aside, or another --run or folder to keep both."
             raise OtherRunError(
@@ -277,9 +276,7 @@ class Run:
         manifest = self.stored(settings)
         if manifest is None or not manifest.finished or not self.has_results():
             return None
-        return (
-            None if manifest.differences({"settings": settings.fingerprint(), "facts": facts}, settings) else manifest
-        )
+        return None if manifest.differences(settings, facts) else manifest
 
     def check(self, settings: ResumableSettings, facts: Mapping[str, Any]) -> None:
         """Refuse settings of another configuration before anything is started that needs time.
@@ -293,7 +290,7 @@ class Run:
         """
         manifest = self.stored(settings)
         if manifest is not None and self.has_results():
-            manifest.check_same({"settings": settings.fingerprint(), "facts": {**manifest.facts, **facts}}, settings)
+            manifest.check_same(settings, {**manifest.facts, **facts})
 
     @contextlib.contextmanager
     def open(self, settings: ResumableSettings, facts: Mapping[str, Any]) -> Iterator[RunManifest]:
@@ -316,7 +313,7 @@ class Run:
             wanted = json.loads(json.dumps({"settings": settings.fingerprint(), "facts": dict(facts)}))
             manifest, has_results = load_manifest(self.manifest), self.has_results()
             if manifest is not None and (has_results or manifest.configuration == wanted):
-                manifest.check_same(wanted, settings)
+                manifest.check_same(settings, facts)
             elif has_results and not settings.resume:
                 raise OtherRunError(
                     f"{self.manifest.parent} holds results of an unknown configuration "

@@ -137,7 +137,7 @@ class AppendLog:
             start = os.fstat(fd).st_size
             try:
                 content = b"".join(line + b"\n" for line in lines)
-                _write_all(fd, content)
+                write_all(fd, content)
                 _sync(fd)
             except OSError as error:
                 os.ftruncate(fd, start)
@@ -260,13 +260,14 @@ def _repair(fd: int) -> None:
     if start == size:
         return
     if is_complete:
-        _write_all(fd, b"\n")
+        write_all(fd, b"\n")
     else:
         os.ftruncate(fd, start)
     os.fsync(fd)
 
 
-def _write_all(fd: int, content: bytes) -> None:
+def write_all(fd: int, content: bytes) -> None:
+    """Write the whole content to a descriptor."""
     view = memoryview(content)
     while view:  # a full disk or a signal may cause a partial write
         view = view[os.write(fd, view) :]

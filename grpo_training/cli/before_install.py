@@ -8,10 +8,9 @@ import sys
 from pathlib import Path
 from types import TracebackType
 
-from engine.storage.installation import install_command
+from engine.storage.installation import DISTRIBUTION, install_command
 
 _ROOT = Path(__file__).resolve().parents[2]
-_DISTRIBUTION = "scaffold-grpo"
 
 
 def explain_missing_packages() -> None:
@@ -37,7 +36,7 @@ def _explained(kind: type[BaseException], error: BaseException, trace: Traceback
 def _extra_with(package: str) -> str:
     """The extra that has a package; empty if every command needs it, or the project itself is not installed."""
     try:
-        requirements = importlib.metadata.requires(_DISTRIBUTION) or []
+        requirements = importlib.metadata.requires(DISTRIBUTION) or []
     except importlib.metadata.PackageNotFoundError:
         return ""
     declared = [text for text in requirements if re.match(rf"{re.escape(package)}(?![\w.-])", text)]

@@ -12,10 +12,9 @@ from packaging.requirements import Requirement
 
 from engine.installation_checks import CheckResult, passed, passed_if, warned
 from engine.sandbox.zygote_process import strongest_level
-from engine.storage.installation import CHROMIUM, first_installed, install_command
+from engine.storage.installation import CHROMIUM, DISTRIBUTION, first_installed, install_command
 from grpo_training.serve.engines import automatic_engine
 
-_DISTRIBUTION = "scaffold-grpo"
 _TOP_LEVEL = ("engine", "prompts")
 """Packages of the project whose names others may have."""
 _EXTRAS = {
@@ -35,7 +34,7 @@ def environment() -> Iterator[CheckResult]:
     """Python, the declared dependencies and their versions, the tools, and the isolation level of the sandbox."""
     version = ".".join(map(str, sys.version_info[:3]))
     yield passed_if(sys.version_info >= (3, 11), f"Python {version}", "Install Python 3.11 or newer.")
-    requirements = [Requirement(text) for text in importlib.metadata.requires(_DISTRIBUTION) or ()]
+    requirements = [Requirement(text) for text in importlib.metadata.requires(DISTRIBUTION) or ()]
     required = [requirement for requirement in requirements if requirement.marker is None]
     missing = [text for text in map(missing_package, required) if text]
     yield passed_if(
@@ -67,7 +66,7 @@ def names_of_packages() -> Iterator[CheckResult]:
     """Other installed projects with a top-level package that has the name of one of this project."""
     owners = importlib.metadata.packages_distributions()
     for name in _TOP_LEVEL:
-        others = sorted({*owners.get(name, ())} - {_DISTRIBUTION})
+        others = sorted({*owners.get(name, ())} - {DISTRIBUTION})
         if others:
             yield warned(
                 f"{', '.join(others)} has a package {name!r} too, and only one of the two can be imported",

@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
-from engine.storage.append_log import replace_file
+from engine.storage.append_log import replace_file, write_all
 from grpo_training.rl_math.progress import TrainingProgress
 from grpo_training.runs.trackers import Trackers
 
@@ -74,10 +74,8 @@ class MetricsLog:
             figures: numbers and short texts by name.
         """
         line = {"step": step} | {name: _json_value(value) for name, value in figures.items()}
-        unwritten = memoryview(json.dumps(line, ensure_ascii=False).encode(errors="replace") + b"\n")
         try:
-            while unwritten:  # a full disk may cause a partial write
-                unwritten = unwritten[self._file.write(unwritten) :]
+            write_all(self._file.fileno(), json.dumps(line, ensure_ascii=False).encode(errors="replace") + b"\n")
         except OSError as error:
             error.filename = self._file.name
             raise

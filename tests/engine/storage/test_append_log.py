@@ -275,7 +275,7 @@ def test_a_full_disk_names_the_file(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     log = AppendLog(tmp_path / "a.jsonl")
-    monkeypatch.setattr(append_log, "_write_all", full)
+    monkeypatch.setattr(append_log, "write_all", full)
     with pytest.raises(OSError, match="No space left on device") as caught, log.hold():
         log.append(b"{}")
     assert caught.value.filename == str(log.path)

@@ -57,8 +57,7 @@ class AdaptiveConcurrency:
 
     def sent(self, in_flight: int) -> None:
         """Report a sent request; ``in_flight`` includes it."""
-        if in_flight > self._peak:
-            self._peak = in_flight
+        self._peak = max(self._peak, in_flight)
 
     def succeeded(self, now: float) -> None:
         """Report a reply. Replies during a cooldown are ignored: their requests were sent under the old limit."""

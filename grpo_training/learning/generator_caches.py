@@ -7,7 +7,6 @@ from functools import cached_property
 from pathlib import Path
 
 from engine.errors import InputError, MissingInputError
-from engine.records import RolloutGroup
 from engine.storage.rollout_store import BrokenLine
 from engine.storage.stored_records import StoredGroups, numbered
 from grpo_training.cli.terminal_text import counted
@@ -78,7 +77,12 @@ class GeneratorCaches:
                 continue
             first = groups[self.names[0]]
             for name, group in groups.items():
-                self._check_same(first, name, group)
+                if (group.problem_text, group.ground_truth) != (first.problem_text, first.ground_truth):
+                    raise InputError(
+                        f"{self.path(name)} and {self.path(self.names[0])} contain different problems with the id "
+                        f"{group.problem_id}",
+                        fix="Run the generators on the same dataset.",
+                    )
             is_empty = False
             yield Step(number, problem_of(first), key[1], inputs=groups)
         if is_empty:
@@ -99,14 +103,6 @@ class GeneratorCaches:
 
     def _is_common(self, key: Key) -> bool:
         return all(key in groups for groups in self._groups.values())
-
-    def _check_same(self, first: RolloutGroup, name: str, group: RolloutGroup) -> None:
-        if (group.problem_text, group.ground_truth) != (first.problem_text, first.ground_truth):
-            raise InputError(
-                f"{self.path(name)} and {self.path(self.names[0])} contain different problems with the id "
-                f"{group.problem_id}",
-                fix="Run the generators on the same dataset.",
-            )
 
 
 def _missing(names: Sequence[str], missing: Sequence[str], path: Callable[[str], Path]) -> MissingInputError:

@@ -21,6 +21,7 @@ from engine.errors import IncompleteRunError
 from engine.experience.log import StepResult
 from engine.experience.state import LibraryState
 from engine.records import Fault, Outcome
+from engine.reward_evaluator import Scored
 from engine.statistics.groups import DeadRewardWatch
 from engine.storage.rollout_store import RolloutStore
 from engine.tasks.registry import task_named
@@ -198,12 +199,8 @@ class LearningLoop:
         scores = await asyncio.gather(
             *(learner.scorer.score(task, step.problem, answer.candidate, answer.baseline) for answer in answers)
         )
-        scored = []
-        for score in scores:
-            if isinstance(score, Fault):
-                return score
-            scored.append(score)
-        return learner.group(step, drawn, answers, scored)
+        fault = next((score for score in scores if isinstance(score, Fault)), None)
+        return fault or learner.group(step, drawn, answers, [score for score in scores if isinstance(score, Scored)])
 
     async def _learn(self, step: Step, worked: _Worked) -> None:
         """Change the library by the result of a step. Called in the order of the steps, one call at a time."""
@@ -217,9 +214,7 @@ class LearningLoop:
             self.progress.ended(step.number, step.problem.id, is_new=False)
             return
         known = self.analysis.recorded(step)
-        recorded = known
-        if recorded is None:
-            recorded = await _to_the_end(self.analysis.record, step, group, worked.proposal)
+        recorded = known or await _to_the_end(self.analysis.record, step, group, worked.proposal)
         self._states.append(recorded.state)
         self.progress.ended(
             step.number,

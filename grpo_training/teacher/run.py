@@ -114,11 +114,9 @@ class TeacherRun:
             if reply.candidate is None:
                 return reply.reply.fault or Fault(kind="unknown")
         results = await asyncio.gather(*(asyncio.to_thread(self._score, problem, messages, reply) for reply in replies))
-        traces: list[TeacherTrace] = []
-        for result in results:
-            if isinstance(result, Fault):
-                return result
-            traces.append(result)
+        if fault := next((result for result in results if isinstance(result, Fault)), None):
+            return fault
+        traces = [result for result in results if isinstance(result, TeacherTrace)]
         kept, most, max_chars = self._kept.get(problem.id, ()), self.settings.accept_per_task, self.settings.max_chars
         return await asyncio.to_thread(accept, traces, kept, self.canonical, most=most, max_chars=max_chars)
 

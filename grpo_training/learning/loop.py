@@ -213,8 +213,9 @@ class LearningLoop:
             self._states.append(self._states[-1])
             self.progress.ended(step.number, step.problem.id, is_new=False)
             return
-        known = self.analysis.recorded(step)
-        recorded = known or await _to_the_end(self.analysis.record, step, group, worked.proposal)
+        known = recorded = self.analysis.recorded(step)
+        if recorded is None:
+            recorded = await _to_the_end(self.analysis.record, step, group, worked.proposal)
         self._states.append(recorded.state)
         self.progress.ended(
             step.number,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from statistics import mean
 
-from engine.errors import InputError
+from engine.errors import InputError, quoted
 
 _QUESTIONS = frozenset("question problem query prompt input instruction 问题 题目".split())
 _ANSWERS = frozenset(
@@ -58,7 +58,7 @@ def why_row(first: Sequence[str], below: Sequence[Sequence[str]]) -> str:
         return ""
     columns = [(name.strip(), {cell.strip() for cell in cells}) for name, *cells in zip(first, *below, strict=True)]
     repeated = next((name for name, cells in columns if name and name in cells), None)
-    return "" if repeated is None else f"{_short(repeated)} is also a value of this column below"
+    return "" if repeated is None else f"{quoted(repeated)} is also a value of this column below"
 
 
 def without_names(source: object, first: Sequence[str], below: Sequence[Sequence[str]], why: str) -> InputError:
@@ -94,12 +94,7 @@ def other_number(columns: Sequence[str], line: str, first: Sequence[object]) -> 
 
 def shown(fields: Iterable[object]) -> str:
     """The fields of a line for a message."""
-    return ", ".join(f"{number} = {_short(field)}" for number, field in enumerate(fields, start=1))[:500]
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return ", ".join(f"{number} = {quoted(field)}" for number, field in enumerate(fields, start=1))[:500]
 
 
 def are_numbered(cells: Iterable[str]) -> bool:

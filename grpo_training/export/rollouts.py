@@ -7,7 +7,6 @@ import json
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from engine.errors import InputError
 from engine.records import RolloutGroup
@@ -17,9 +16,7 @@ from grpo_training.runs.stored_answers import stored_answers
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.rollout_data import each_group
 from grpo_training.train.data.samples import DropReport, TrainingGroup
-from grpo_training.train.data.trl_datasets import prompt_only
-
-Row = dict[str, Any]
+from grpo_training.train.data.trl_datasets import Row, prompt_only
 
 
 def export(arguments: argparse.Namespace) -> int:

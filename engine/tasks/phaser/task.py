@@ -14,7 +14,6 @@ from pydantic import BaseModel
 
 from engine.records import Candidate, Completion, DisplayBlock, Fault, Outcome, Problem
 from engine.task import MAX_SHOWN_CHARS, Measurement, ScoredFields, Task, TaskMerge, Teaching
-from engine.task_datasets import Dataset
 from engine.tasks.phaser import ROW_FIELDS
 from engine.tasks.phaser.options import GameOptions
 from engine.tasks.phaser.problems import facts_of, problem_of, read_prompt
@@ -70,10 +69,6 @@ class PhaserTask(Task[GameReply]):
     def problem_from_row(self, row: Mapping[str, Any], where: str) -> Problem:
         """A row of ``prompts_train.jsonl``, ``prompts_eval.jsonl`` or ``prompt_seeds.jsonl``."""
         return problem_of(read_prompt(row, where), self.name)
-
-    def dataset(self, name: str) -> Dataset:
-        """There are no datasets with names; prompts are files."""
-        return Dataset(files=(f"{name}.jsonl",))
 
     def prompt_values(self, problem: Problem) -> Mapping[str, Any]:
         """Difficulty, constraints and symbols."""

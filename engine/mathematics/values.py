@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import NoReturn
 
-from engine.errors import ScaffoldError
+from engine.mathematics.parsing.tree import FormulaError
 
 Value = int | Fraction | float
 """A number, exact where possible. A fraction with denominator 1 is stored as an int."""
@@ -21,16 +21,12 @@ _SNAP = 1e-9
 _MAX_DENOMINATOR = 10_000
 
 
-class FormulaValueError(ScaffoldError, ArithmeticError):
+class FormulaValueError(FormulaError, ArithmeticError):
     """A formula has no value.
 
     ``kind``: ``unknown_name``, ``unknown_function``, ``arity``, ``too_large``, ``division_by_zero``,
     ``domain``, ``not_an_integer``, ``not_rational``, ``ambiguous_angle``.
     """
-
-    def __init__(self, kind: str, message: str) -> None:
-        self.kind = kind
-        super().__init__(message)
 
 
 @dataclass

@@ -13,12 +13,16 @@ MAX_NODES = 2000
 SERIES = frozenset({"sum", "product"})
 
 
-class FormulaSyntaxError(ScaffoldError, ValueError):
-    """A text is not a formula. ``kind``: ``syntax``, ``prose``, ``ambiguous``, ``too_large``."""
+class FormulaError(ScaffoldError):
+    """Base class of the errors about formulas, which have a ``kind``."""
 
     def __init__(self, kind: str, message: str) -> None:
         self.kind = kind
         super().__init__(message)
+
+
+class FormulaSyntaxError(FormulaError, ValueError):
+    """A text is not a formula. ``kind``: ``syntax``, ``prose``, ``ambiguous``, ``too_large``."""
 
 
 _NO_NAMES: frozenset[str] = frozenset()

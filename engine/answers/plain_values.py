@@ -70,7 +70,7 @@ _MARKED_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(?:(?:\.\d{3}){2,}|(?:['_]\d{3
 _TEN = 10
 _SPACE = re.compile(r"(?<!\d)\s+|\s+(?!\d)")  # "20 4" is not 204
 _ONE_SIGN = re.compile(r"([_^])\{(\w)\}")
-_DEGREE: Powers = read_unit("deg") or ()
+DEGREE: Powers = read_unit("deg") or ()
 
 
 def same_plain_value(answer: str, truth: str, rel_tol: float | None) -> Decision | None:
@@ -97,7 +97,7 @@ def same_plain_value(answer: str, truth: str, rel_tol: float | None) -> Decision
     left, right = left or read_numeral(answer_core), right or read_numeral(truth_core)
     if left and right and (answer_unit == truth_unit or not answer_unit or not truth_unit):
         decision = _numbers(left, right, rel_tol)
-        if decision[0] or _DEGREE not in (answer_unit, truth_unit):
+        if decision[0] or DEGREE not in (answer_unit, truth_unit):
             return decision
     return _words(answer, truth, truth_is_number=right is not None)
 

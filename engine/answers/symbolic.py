@@ -9,18 +9,16 @@ import re
 from typing import Any
 
 from engine.answers.comparison import Comparer
-from engine.answers.plain_values import without_tails, written_alike
+from engine.answers.plain_values import DEGREE, without_tails, written_alike
 from engine.answers.shapes import Shape
 from engine.mathematics.equivalence import constant_value, read_formula, same_formula, same_zeros, symbols_of
 from engine.mathematics.parsing.tree import FormulaSyntaxError, Name, Node, apply, substitute
 from engine.mathematics.quantities.numerals import Numeral, read_numeral, rounds_to, same_number, shows
-from engine.mathematics.quantities.unit_text import read_unit
 from engine.mathematics.quantities.units import Quantity, read_quantity, same_quantity
 
 _HAS_ORDER = re.compile(r"[A-Za-z)}]\s*\\circ\s*[A-Za-z(\\]|\\(?:mathbf|boldsymbol|vec|hat)(?![A-Za-z])")
 """``f \\circ g``, where the sign means no degrees; and a vector or a matrix, whose products have an order."""
 _CALL = re.compile(r"(?<![A-Za-z\\])[fgh]'*\s*\([^()]*[A-Za-z][^()]*\)")
-_DEGREE = read_unit("deg")
 _MULTIPLE_OF_PI = re.compile(
     r"-?\s*(?:\d+\s*)?\\?pi(?:\s*/\s*\d+)?|-?\s*\\frac\s*\{\s*-?(?:\d+\s*)?\\pi\s*\}\s*\{\s*\d+\s*\}", re.ASCII
 )
@@ -90,10 +88,10 @@ class WorkerComparer(Comparer):
             left, right = (_with_number(Quantity(unit, read_numeral(core), core)) for core, unit in sides)
             return bool(left and right and same_quantity(left, right, self.rel_tol, "exact"))
         self.method = "symbolic"
-        has_degrees = (answer_unit == _DEGREE) != (truth_unit == _DEGREE)
+        has_degrees = (answer_unit == DEGREE) != (truth_unit == DEGREE)
         if not (has_degrees and _MULTIPLE_OF_PI.fullmatch(truth_core)) and self._formulas(answer_core, truth_core):
             return True
-        in_radians = (rf"({core})\pi/180" if unit == _DEGREE else core for core, unit in sides)
+        in_radians = (rf"({core})\pi/180" if unit == DEGREE else core for core, unit in sides)
         if has_degrees and self._formulas(*in_radians):  # pi/6 is 30 degrees
             return True
         return r"\circ" in answer + truth and self._formulas(answer, truth)  # degrees inside the formula: \tan 75^\circ

@@ -11,7 +11,7 @@ from engine.mathematics.quantities.number_words import SMALL
 
 _MAX_CHARS = 400
 _MAX_EXPONENT = 400
-_NOISE = Fraction(1, 10**9)
+NOISE = Fraction(1, 10**9)
 _NOISE_AT_ZERO = Fraction(1, 10**12)
 _MIN_FIGURES_OF_ANSWER = 4
 _MIN_FIGURES_OF_TRUTH = 3
@@ -165,7 +165,7 @@ def same_number(answer: Numeral, truth: Numeral, rel_tol: float | None = None) -
 def shows(answer: Numeral, exact: Fraction) -> bool:
     """Whether a decimal equals an exact value up to float rounding or, if that is no integer, in 4 or more figures."""
     difference = abs(answer.value - exact)
-    if difference <= (_NOISE * abs(exact) if exact else _NOISE_AT_ZERO) and difference < Fraction(1, 2):
+    if difference <= (NOISE * abs(exact) if exact else _NOISE_AT_ZERO) and difference < Fraction(1, 2):
         return True
     if exact.denominator == 1 or answer.figures < _MIN_FIGURES_OF_ANSWER:
         return False

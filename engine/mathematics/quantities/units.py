@@ -18,7 +18,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from engine.mathematics.parsing.notation import clean
-from engine.mathematics.quantities.numerals import Numeral, numeral_prefix, physics_tolerance
+from engine.mathematics.quantities.numerals import NOISE, Numeral, numeral_prefix, physics_tolerance
 from engine.mathematics.quantities.unit_table import UNIT_VALUES
 from engine.mathematics.quantities.unit_text import Powers, read_unit
 
@@ -28,7 +28,6 @@ _MEASURES = {
     "radian": "angle", "degree": "angle", "turn": "angle", "revolutions_per_minute": "angle", "hertz": "period",
     "becquerel": "decay", "gray": "absorbed dose", "sievert": "equivalent dose", "count": "pieces",
 }  # fmt: skip
-_NOISE = Fraction(1, 10**9)
 _MAX_SPLITS = 40
 _HEDGE = re.compile(r"^(?:\\approx|\\sim|~|approximately|about|roughly|around|ca\.|circa|大?约)\s*", re.IGNORECASE)
 _SPREAD = re.compile(r"\\pm\s*(\d+(?:\.\d*)?(?:[eE][+-]?\d{1,3})?)(?:\s*%)?")
@@ -151,9 +150,9 @@ def same_quantity(answer: Quantity, truth: Quantity, rel_tol: float | None, tole
         return False
     is_exact = tolerance_of == "exact" and rel_tol is None
     tolerance = Fraction(0) if is_exact else physics_tolerance(truth.number, rel_tol)
-    noise = _NOISE * abs(truth.number.value)
+    noise = NOISE * abs(truth.number.value)
     if answer.unit != truth.unit and any(name in _ZEROS for name, _ in (*answer.unit, *truth.unit)):
-        noise += _NOISE
+        noise += NOISE
     return abs(converted - truth.number.value) <= tolerance + noise
 
 

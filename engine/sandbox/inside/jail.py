@@ -10,7 +10,7 @@ import struct
 from collections.abc import Sequence
 
 from . import landlock, seccomp
-from .landlock import check
+from .landlock import check, libc
 
 BOX = "/box"
 """The only writable directory on the levels with namespaces: a small file system in memory."""
@@ -38,7 +38,6 @@ _CAPSET_NUMBER = {"x86_64": 126, "aarch64": 91}
 _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS, _PR_SET_CHILD_SUBREAPER = 1, 38, 36
 
 _machine = os.uname().machine
-_libc = ctypes.CDLL(None, use_errno=True)
 _this_thread = ctypes.PyDLL(None, use_errno=True)  # PyDLL keeps the GIL during the call; the child of clone needs it
 
 
@@ -54,7 +53,7 @@ def enter_namespaces(paths: Sequence[str], links: Sequence[tuple[str, str]]) -> 
     """
     uid, gid = os.getuid(), os.getgid()
     flags = _NEW_MOUNTS | _NEW_UTS | _NEW_IPC | _NEW_NETWORK | (_NEW_USERS if uid else 0)
-    check(_libc.unshare(flags), "unshare")
+    check(libc.unshare(flags), "unshare")
     if uid:
         _write("/proc/self/setgroups", "deny")
         _write("/proc/self/uid_map", f"{uid} {uid} 1")
@@ -68,8 +67,8 @@ def enter_namespaces(paths: Sequence[str], links: Sequence[tuple[str, str]]) -> 
         os.symlink(target, root + path)
     os.mkdir(root + BOX)
     os.chdir(root)
-    check(_libc.syscall(_PIVOT_NUMBER[_machine], b".", b"."), "pivot_root")
-    check(_libc.umount2(b".", _DETACH), "umount")
+    check(libc.syscall(_PIVOT_NUMBER[_machine], b".", b"."), "pivot_root")
+    check(libc.umount2(b".", _DETACH), "umount")
     os.chdir("/")
     _mount(None, "/", None, _REMOUNT | _BIND | _READ_ONLY | _NO_SETUID | _NO_DEVICES)
 
@@ -106,19 +105,19 @@ def _mount(source: str | None, target: str, kind: str | None, flags: int, option
         return None if text is None else os.fsencode(text)
 
     action = f"mount {source or ''} on {target}"
-    check(_libc.mount(raw(source), raw(target), raw(kind), ctypes.c_ulong(flags), options), action)
+    check(libc.mount(raw(source), raw(target), raw(kind), ctypes.c_ulong(flags), options), action)
 
 
 def fresh_box(*, first: bool = False) -> None:
     """Mount an empty file system at ``BOX``, in place of the one that the last program used."""
     if not first:
-        check(_libc.umount2(os.fsencode(BOX), _DETACH), "umount the box")
+        check(libc.umount2(os.fsencode(BOX), _DETACH), "umount the box")
     _mount("tmpfs", BOX, "tmpfs", _NO_SETUID | _NO_DEVICES, _BOX_OPTIONS)
 
 
 def adopt_orphans() -> None:
     """Make this process the parent of all descendants whose own parent has exited."""
-    check(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl")
+    check(libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl")
 
 
 def fork(*, own_processes: bool) -> int:
@@ -174,9 +173,9 @@ def confine(*, uid: int | None, memory_bytes: int, executes: bool, readable: Seq
     if uid is not None or own_processes:  # otherwise the limit would count all processes of this user
         _limit(resource.RLIMIT_NPROC, _THREADS)
     header, none = struct.pack("Ii", 0x20080522, 0), bytes(24)
-    check(_libc.syscall(_CAPSET_NUMBER[_machine], header, none), "capset")
-    check(_libc.prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0), "prctl")
-    check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
+    check(libc.syscall(_CAPSET_NUMBER[_machine], header, none), "capset")
+    check(libc.prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0), "prctl")
+    check(libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
     if readable is not None and landlock.supported():
         landlock.restrict(readable, _DEVICES)
     if seccomp.supported():

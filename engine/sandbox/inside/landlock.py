@@ -18,12 +18,12 @@ _BENEATH = 1
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
 _RIGHTS_OF_FIRST_VERSION = (1 << 13) - 1  # the above, and making and removing entries of each kind
 
-_libc = ctypes.CDLL(None, use_errno=True)
+libc = ctypes.CDLL(None, use_errno=True)
 
 
 def supported() -> bool:
     """Whether the kernel has Landlock and it is enabled."""
-    return int(_libc.syscall(_CREATE, None, ctypes.c_size_t(0), _VERSION)) >= 1
+    return int(libc.syscall(_CREATE, None, ctypes.c_size_t(0), _VERSION)) >= 1
 
 
 def restrict(paths: Sequence[str], devices: Sequence[str]) -> None:
@@ -38,13 +38,13 @@ def restrict(paths: Sequence[str], devices: Sequence[str]) -> None:
         OSError: the kernel refuses it.
     """
     attributes = struct.pack("Q", _RIGHTS_OF_FIRST_VERSION)
-    rules = check(_libc.syscall(_CREATE, attributes, ctypes.c_size_t(len(attributes)), 0))
+    rules = check(libc.syscall(_CREATE, attributes, ctypes.c_size_t(len(attributes)), 0))
     try:
         for path in paths:
             _allow(rules, path, _READ_FILE | _READ_DIR | _EXECUTE)
         for path in devices:
             _allow(rules, path, _READ_FILE | _WRITE_FILE)
-        check(_libc.syscall(_RESTRICT, rules, 0))
+        check(libc.syscall(_RESTRICT, rules, 0))
     finally:
         os.close(rules)
 
@@ -56,7 +56,7 @@ def _allow(rules: int, path: str, rights: int) -> None:
             if not stat.S_ISDIR(os.fstat(fd).st_mode):
                 rights &= ~_READ_DIR
             rule = struct.pack("<Qi", rights, fd)
-            check(_libc.syscall(_ADD, rules, _BENEATH, rule, 0))
+            check(libc.syscall(_ADD, rules, _BENEATH, rule, 0))
         finally:
             os.close(fd)
 

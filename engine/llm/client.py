@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -46,6 +47,7 @@ class LLMClient:
         drain_s: how long :meth:`close` waits for requests in flight, whose replies it stores in the journal.
         clock: monotonic time in seconds; setting the clock of the machine changes nothing.
         sleep: as ``asyncio.sleep``.
+        rng: for jitter.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class LLMClient:
         drain_s: float = DRAIN_S,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        rng: random.Random | None = None,
     ) -> None:
         self._manager = manager
         self._rule = concurrency or ConcurrencyRule()
@@ -75,6 +78,7 @@ class LLMClient:
             notices=EndpointNotices(_log.warning, clock),
             clock=clock,
             sleep=sleep,
+            rng=rng or random.Random(),  # noqa: S311 - jitter
         )
         self._batches: BatchCollector | None = None
         if batch and journal is not None:

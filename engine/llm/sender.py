@@ -95,7 +95,7 @@ class RequestSender:
     notices: EndpointNotices
     clock: Callable[[], float]
     sleep: Callable[[float], Awaitable[None]]
-    rng: random.Random = field(default_factory=random.Random)
+    rng: random.Random
     reply_of_batch: Callable[[EndpointConnection, list[str], dict[str, Any]], Awaitable[bytes | None]] | None = None
     cancel_scope: CancelScope = field(default_factory=CancelScope, init=False)
     """Cancels every call after a fatal error."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeVar, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from engine.storage.data_folders import shipped_file
 
@@ -39,8 +39,15 @@ def shown_path(path: Path) -> Path:
     return path.relative_to(WORKING_DIR) if path.is_relative_to(WORKING_DIR) else path
 
 
+def between_commas(text: str) -> tuple[str, ...]:
+    """The texts between the commas of a text, without those that are empty."""
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
 Positive = Annotated[int, Field(gt=0)]
 Weight = Annotated[float, Field(ge=0)]
+Listed = BeforeValidator(lambda value: between_commas(value) if isinstance(value, str) else value)
+"""Of a setting with several values: they may be given as one text, with commas between them."""
 
 COMMON = "common"
 T = TypeVar("T")

@@ -14,6 +14,7 @@ from engine.tasks.phaser.problems import GameFacts
 from engine.tasks.phaser.validation.shared_validator import shared_validator
 from engine.tasks.phaser.validation.verdict import Validation
 from grpo_training.cli.check_report import CheckReport
+from grpo_training.cli.settings import between_commas
 from grpo_training.phaser.settings import ValidateSettings
 
 
@@ -27,7 +28,7 @@ def validate(settings: ValidateSettings) -> int:
     if not settings.code.is_file():
         raise MissingInputError(f"File not found: {settings.code}")
     code = settings.code.read_text(encoding="utf-8", errors="replace")
-    symbols = tuple(symbol.strip() for symbol in settings.must_use.split(",") if symbol.strip())
+    symbols = between_commas(settings.must_use)
     options = GameOptions(skip_runtime=settings.skip_runtime, skip_eslint=settings.skip_eslint, frames=settings.frames)
     request = options.request(code, GameFacts(must_use_apis=symbols))
     validation = shared_validator(settings.api_index, runs=not settings.skip_runtime).validate(request)

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from grpo_training.cli.settings import WORKING_DIR, Positive, Weight
+from grpo_training.cli.settings import WORKING_DIR, Listed, Positive, Weight
 from grpo_training.cli.steps import StepSettings
 from grpo_training.runs.settings import ClientSettings, ResumableSettings
 
@@ -17,8 +17,6 @@ ModelVersion = Annotated[Literal["v2", "v3"], BeforeValidator(lambda value: str(
 """v2: after SFT; v3: after the post-training."""
 _Share = Annotated[float, Field(ge=0, lt=1)]
 _Rate = Annotated[float, Field(gt=0)]
-_List = BeforeValidator(lambda value: tuple(value.split(",")) if isinstance(value, str) else value)
-"""A list as one text, with commas between its values."""
 
 
 class EmbeddingSettings(StepSettings):
@@ -130,7 +128,7 @@ class InferSettings(ClientSettings, ImageSettings):
     group: ClassVar[str] = "selection"
     read_beside: ClassVar[Mapping[str, Sequence[str]]] = {"output": ("checkpoint", "dataset", "shots_dataset")}
 
-    checkpoint: Annotated[tuple[Path, ...], _List] = Field(
+    checkpoint: Annotated[tuple[Path, ...], Listed] = Field(
         min_length=1, description="checkpoints of selectors; each is compared with the first, which makes the pools"
     )
     model_version: ModelVersion | None = Field(
@@ -138,7 +136,7 @@ class InferSettings(ClientSettings, ImageSettings):
     )
     dataset: str = Field(description="the queries: name of a dataset, or a JSONL file")
     shots_dataset: str = Field(description="the shots: name of a dataset, or a JSONL file")
-    shot_nums: Annotated[tuple[Positive, ...], _List] = Field(
+    shot_nums: Annotated[tuple[Positive, ...], Listed] = Field(
         (1, 2, 3, 4), min_length=1, description="shots in a prompt, such as 1 2 3 4"
     )
     pool: Positive = Field(64, description="shots that can be chosen for a query")

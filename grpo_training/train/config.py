@@ -14,7 +14,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from engine.errors import InputError
 from engine.tasks.registry import load_task
 from grpo_training.cli.parsing import settings_from_yaml
-from grpo_training.cli.settings import PHASES, WORKING_DIR, DeclaredKeys, Given, Positive, Weight
+from grpo_training.cli.settings import PHASES, WORKING_DIR, DeclaredKeys, Given, Listed, Positive, Weight
 from grpo_training.runs.settings import ResumableSettings
 from grpo_training.runs.trackers import REPORT_TO_HELP, Tracker
 from grpo_training.train.online.reward_settings import checked_settings, declared_rewards
@@ -185,7 +185,7 @@ class GRPOTrainingConfig(ResumableSettings):
     use_peft: bool = Field(True, description="train a LoRA adapter instead of all weights")
     lora_r: Positive = Field(32, description="rank of the adapter")
     lora_alpha: Positive | None = Field(None, description="scale of the adapter; default: twice the rank")
-    lora_target_modules: tuple[str, ...] = Field(
+    lora_target_modules: Annotated[tuple[str, ...], Listed] = Field(
         (ALL_LINEAR,), min_length=1, description="modules with an adapter; all-linear: every linear layer"
     )
     load_in_4bit: bool = Field(False, description="keep the base of the adapter in 4 bits, NF4 (needs bitsandbytes)")
@@ -273,11 +273,6 @@ class GRPOTrainingConfig(ResumableSettings):
         if (task := info.data.get("task")) is not None:
             load_task(task)  # its training reward is known from then on
         return checked_settings(value)
-
-    @field_validator("lora_target_modules", mode="before")
-    @classmethod
-    def _split(cls, value: Any) -> Any:
-        return tuple(name.strip() for name in value.split(",") if name.strip()) if isinstance(value, str) else value
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

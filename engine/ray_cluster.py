@@ -25,7 +25,7 @@ _RETRIES = 4
 """A call whose workers ended this many times and once more is given up: it may be what ends them."""
 
 
-class RayCluster:
+class RayCluster(contextlib.AbstractContextManager["RayCluster"]):
     """A Ray cluster. A context manager, whose end leaves the cluster.
 
     Args:
@@ -41,9 +41,6 @@ class RayCluster:
         if self._is_own:
             _connect(address)
         self._call = ray.remote(num_cpus=1, max_retries=_RETRIES, scheduling_strategy="SPREAD")(_call)
-
-    def __enter__(self) -> RayCluster:
-        return self
 
     def __exit__(self, *error: object) -> None:
         if self._is_own:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from engine.errors import ConfigurationError, ScaffoldError
 from engine.storage.installation import install_command
@@ -167,7 +167,7 @@ _running: set[int] = set()
 """Process ids of the simulations."""
 
 
-class SimulationThreads:
+class SimulationThreads(contextlib.AbstractContextManager["SimulationThreads"]):
     """Threads that run simulations. If the block ends with an error, also Ctrl-C, every simulation is killed first.
 
     Args:
@@ -187,9 +187,6 @@ class SimulationThreads:
         future = self._pool.submit(function, *values, **options)
         self._futures.append(future)
         return future
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         if kind is not None:

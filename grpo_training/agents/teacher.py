@@ -39,14 +39,12 @@ class TeacherAgent:
         sampling: sampling parameters; further ones (``presence_penalty``, ``chat_template_kwargs``) belong to the
             ``extra_body`` of the endpoint.
         style: prompt style of the student.
-        role: the api role.
     """
 
     client: ChatClient
     task: Task
     sampling: Sampling
     style: str = "full"
-    role: str = ROLE
 
     def __post_init__(self) -> None:
         self.prompt_hash = prompt_hash(self.task, self.style)
@@ -57,9 +55,7 @@ class TeacherAgent:
 
     async def answer(self, problem: Problem, sample_indices: Sequence[int]) -> list[TeacherReply]:
         """One reply per sample index, in their order."""
-        request = ChatRequest(
-            role=self.role, messages=self.messages(problem), sampling=self.sampling, purpose="teaching"
-        )
+        request = ChatRequest(role=ROLE, messages=self.messages(problem), sampling=self.sampling, purpose="teaching")
         replies = await self.client.sample(request, sample_indices)
         return list(await asyncio.gather(*(asyncio.to_thread(self._read, problem, reply) for reply in replies)))
 

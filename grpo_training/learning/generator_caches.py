@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -38,7 +38,14 @@ class GeneratorCaches:
         self._directory = directory
         missing = [name for name in self.names if not self.path(name).exists()]
         if missing:
-            raise _missing(self.names, missing, self.path)
+            commands = " and ".join(f"python -m grpo_training.generator{name[-1]}" for name in missing)
+            present = ",".join(name[-1] for name in self.names if name not in missing)
+            fuse = f", fuse what is there with --generators {present}" if present else ""
+            raise MissingInputError(
+                f"Rollouts file not found: {', '.join(str(self.path(name)) for name in missing)}",
+                why="The critic fuses the rollouts of the generators.",
+                fix=f"Run {commands} first{fuse}, or pass another --cache-dir.",
+            )
 
     @cached_property
     def _groups(self) -> dict[str, StoredGroups]:
@@ -103,17 +110,6 @@ class GeneratorCaches:
 
     def _is_common(self, key: Key) -> bool:
         return all(key in groups for groups in self._groups.values())
-
-
-def _missing(names: Sequence[str], missing: Sequence[str], path: Callable[[str], Path]) -> MissingInputError:
-    commands = " and ".join(f"python -m grpo_training.generator{name[-1]}" for name in missing)
-    present = ",".join(name[-1] for name in names if name not in missing)
-    fuse = f", fuse what is there with --generators {present}" if present else ""
-    return MissingInputError(
-        f"Rollouts file not found: {', '.join(str(path(name)) for name in missing)}",
-        why="The critic fuses the rollouts of the generators.",
-        fix=f"Run {commands} first{fuse}, or pass another --cache-dir.",
-    )
 
 
 def _numbers(generators: str) -> Sequence[str]:

@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from engine.llm.quirks import ADAPTIVE, Format
+from engine.llm.replies import object_in
 
 _MAX_TOKENS = 8192
 """Anthropic requires a limit of tokens. A request without one gets this one, which all models since Claude 3.5 take."""
@@ -54,8 +55,8 @@ def _responses_body(chat: dict[str, Any], left_out: Collection[str]) -> dict[str
             parts = [_input_part(part) for part in _parts(content)]
             items.append({"role": role, "content": content if isinstance(content, str) else parts})
     form, choice = sent.pop("response_format", None), sent.pop("tool_choice", None)
-    text = {"type": form.get("type"), **_object(form, "json_schema")} if isinstance(form, Mapping) else None
-    if named := _object(choice, "function"):
+    text = {"type": form.get("type"), **object_in(form, "json_schema")} if isinstance(form, Mapping) else None
+    if named := object_in(choice, "function"):
         choice = {"type": "function", **named}
     return _filled(
         {
@@ -63,7 +64,7 @@ def _responses_body(chat: dict[str, Any], left_out: Collection[str]) -> dict[str
             "instructions": instructions,
             "max_output_tokens": _limit(sent),
             "tools": [
-                {"type": "function", "strict": False, **_object(tool, "function")} if "function" in tool else tool
+                {"type": "function", "strict": False, **object_in(tool, "function")} if "function" in tool else tool
                 for tool in _mappings(sent.pop("tools", None))
             ],
             "tool_choice": choice,
@@ -93,12 +94,12 @@ def _responses_reply(reply: dict[str, Any]) -> dict[str, Any]:
     status = reply.get("status", "completed")
     finish = "tool_calls" if calls else "stop"
     if status == "incomplete":
-        finish = _object(reply, "incomplete_details").get("reason") or status
+        finish = object_in(reply, "incomplete_details").get("reason") or status
     elif status != "completed":
         finish = f"unfinished: {status}"
     logprobs = [token for part in parts for token in _mappings(part.get("logprobs"))]
     message = _message(_joined(parts, "text"), _joined(thoughts, "text", "\n\n"), calls)
-    usage = _object(reply, "usage")
+    usage = object_in(reply, "usage")
     return _completion(
         reply,
         "output",
@@ -152,7 +153,7 @@ def _anthropic_body(chat: dict[str, Any], left_out: Collection[str]) -> dict[str
     thinking = _merged(sent, "thinking", **thinking)
     if thinking.get("type", "disabled") != "disabled":
         sent = _without(sent, ("temperature", "top_p", "top_k"))
-    schema = _object(form, "json_schema").get("schema") if isinstance(form, Mapping) else None
+    schema = object_in(form, "json_schema").get("schema") if isinstance(form, Mapping) else None
     tools = [_tool(tool) for tool in _mappings(sent.pop("tools", None))]
     return _filled(
         {
@@ -176,7 +177,7 @@ def _anthropic_body(chat: dict[str, Any], left_out: Collection[str]) -> dict[str
 
 def _tool(tool: Mapping[str, Any]) -> Mapping[str, Any]:
     """A tool as Anthropic defines it; one of another type is sent unchanged."""
-    function = dict(_object(tool, "function"))
+    function = dict(object_in(tool, "function"))
     if not function:
         return tool
     return {"input_schema": function.pop("parameters", None) or {"type": "object"}, **function}
@@ -187,7 +188,7 @@ def _tool_choice(sent: dict[str, Any]) -> dict[str, Any]:
     choice, is_parallel = sent.pop("tool_choice", None) or "auto", sent.pop("parallel_tool_calls", True)
     if not isinstance(choice, Mapping):
         choice = {"type": {"required": "any"}.get(str(choice), choice)}
-    elif function := _object(choice, "function"):
+    elif function := object_in(choice, "function"):
         choice = {"type": "tool", **function}
     is_free = is_parallel or choice.get("type") == "none"
     return dict(choice) if is_free else {**choice, "disable_parallel_tool_use": True}
@@ -206,8 +207,8 @@ def _anthropic_reply(reply: dict[str, Any]) -> dict[str, Any]:
         for block in blocks
         if block.get("type") == "tool_use"
     ]
-    usage, stop = _object(reply, "usage"), reply.get("stop_reason")
-    details = _object(usage, "output_tokens_details")
+    usage, stop = object_in(reply, "usage"), reply.get("stop_reason")
+    details = object_in(usage, "output_tokens_details")
     read, written, new = (
         count if type(count := usage.get(name)) is int else 0
         for name in ("cache_read_input_tokens", "cache_creation_input_tokens", "input_tokens")
@@ -259,7 +260,7 @@ def _call(call_id: Any, name: Any, arguments: Any) -> dict[str, Any]:
 def _calls(message: Mapping[str, Any]) -> Iterator[tuple[Any, Any, Any]]:
     """The id, the name and the arguments of each call in a message of a chat body."""
     for call in _mappings(message.get("tool_calls")):
-        function = _object(call, "function")
+        function = object_in(call, "function")
         yield call.get("id"), function.get("name"), function.get("arguments")
 
 
@@ -292,13 +293,13 @@ def _text(content: Any) -> str:
 
 
 def _image_url(part: Mapping[str, Any]) -> Any:
-    return _object(part, "image_url").get("url") or part.get("image_url")
+    return object_in(part, "image_url").get("url") or part.get("image_url")
 
 
 def _input_part(part: Mapping[str, Any]) -> Mapping[str, Any]:
     """A part of a user's message in the Responses API."""
     if part.get("type") == "image_url":
-        detail = _object(part, "image_url").get("detail", "auto")  # the specification requires it
+        detail = object_in(part, "image_url").get("detail", "auto")  # the specification requires it
         return {"type": "input_image", "image_url": _image_url(part), "detail": detail}
     return {"type": "input_text", "text": part.get("text")} if part.get("type") == "text" else part
 
@@ -322,7 +323,7 @@ def _limit(sent: dict[str, Any]) -> Any:
 
 def _merged(sent: dict[str, Any], name: str, **fields: Any) -> dict[str, Any]:
     """An object of a body with these fields. What the body says of it itself goes before them."""
-    existing = _object(sent, name)
+    existing = object_in(sent, name)
     sent.pop(name, None)
     return _filled(fields, existing)
 
@@ -343,9 +344,3 @@ def _mappings(value: Any) -> list[Mapping[str, Any]]:
 def _joined(parts: list[Mapping[str, Any]], name: str, between: str = "") -> str:
     """The texts that parts have under this name."""
     return between.join(text for part in parts if isinstance(text := part.get(name), str))
-
-
-def _object(parent: Any, name: str) -> Mapping[str, Any]:
-    """The object that a value has under this name; empty if there is none."""
-    value = parent.get(name) if isinstance(parent, Mapping) else None
-    return value if isinstance(value, Mapping) else {}

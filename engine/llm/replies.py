@@ -69,7 +69,7 @@ def read_reply(
     if not isinstance(payload, dict):
         return _retry("wrong_schema", "the body is not a JSON object")
     payload = as_chat(payload) if as_chat else payload
-    usage = _object(payload, "usage")
+    usage = object_in(payload, "usage")
     prompt_tokens, completion_tokens = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
 
     def bad(decision: RetryDecision) -> RetryDecision:
@@ -93,7 +93,7 @@ def read_reply(
         choices = [choice if choice and choice.finish_reason is not None else None for choice in choices]
     if not any(choices[:count]):
         return bad(_retry("wrong_schema", "none of the choices can be read or is finished"))
-    cached = _count(_object(usage, "prompt_tokens_details"), "cached_tokens")
+    cached = _count(object_in(usage, "prompt_tokens_details"), "cached_tokens")
     model = payload.get("model")
     return ChatResponse(
         tuple(choices),
@@ -101,7 +101,7 @@ def read_reply(
         prompt_tokens,
         _of_all_choices(completion_tokens, payload, choices),
         min(cached or _count(usage, "prompt_cache_hit_tokens"), prompt_tokens),
-        min(_count(_object(usage, "completion_tokens_details"), "reasoning_tokens"), completion_tokens),
+        min(_count(object_in(usage, "completion_tokens_details"), "reasoning_tokens"), completion_tokens),
     )
 
 
@@ -272,7 +272,7 @@ def _of_all_choices(reported: int, payload: Mapping[str, Any], choices: Sequence
     """The completion tokens of a reply. llama.cpp reports those of its first choice (ggml-org/llama.cpp#27318), which
     its ``timings`` repeat; those of the others are estimated by length.
     """
-    if choices[0] is None or reported != _count(_object(payload, "timings"), "predicted_n"):
+    if choices[0] is None or reported != _count(object_in(payload, "timings"), "predicted_n"):
         return reported
     return reported * sum(_size(choice) for choice in choices if choice) // _size(choices[0])
 
@@ -324,9 +324,10 @@ def _logprobs(raw: Any) -> list[float] | None:
     return [float(value) for value in values if value is not None]
 
 
-def _object(payload: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    value = payload.get(name)
-    return value if isinstance(value, dict) else {}
+def object_in(parent: Any, name: str) -> Mapping[str, Any]:
+    """The object that a value has under this name; empty if there is none."""
+    value = parent.get(name) if isinstance(parent, Mapping) else None
+    return value if isinstance(value, Mapping) else {}
 
 
 def _count(usage: Mapping[str, Any], name: str) -> int:

@@ -116,13 +116,8 @@ def game_reward(validation: Validation, reply: GameReply, facts: GameFacts) -> G
 
 def unmeasured(row: Mapping[str, Any]) -> dict[str, Any]:
     """A reward as a row with null in place of every figure and gate; names and weights stay."""
-    nulled: dict[str, Any] = {}
-    for key, value in row.items():
-        if key in ("version", "weights", "present"):
-            nulled[key] = value
-        else:
-            nulled[key] = unmeasured(value) if isinstance(value, Mapping) else None
-    return nulled
+    kept = {key: row[key] for key in ("version", "weights", "present") if key in row}
+    return {key: unmeasured(value) if isinstance(value, Mapping) else None for key, value in row.items()} | kept
 
 
 def _plan_part(validation: Validation, reply: GameReply, facts: GameFacts) -> Part:

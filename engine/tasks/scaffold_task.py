@@ -243,9 +243,7 @@ class ScaffoldTask(Task[Scaffold]):
         return self._agreement(self.final_answer(executed, stated), stated) != 0.0
 
     def _agreement(self, executed: str | None, stated: str | None) -> float | None:
-        if executed is None or stated is None:
-            return 0.0
-        if not is_value(stated, self.comparison):  # "**" agrees with nothing
+        if executed is None or stated is None or not is_value(stated, self.comparison):  # "**" agrees with nothing
             return 0.0
         correct = verify_answer(executed, stated, comparison=self.comparison).correct
         return None if correct is None else float(correct)  # None: no checker could be started

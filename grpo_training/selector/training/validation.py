@@ -19,14 +19,15 @@ _BATCH = 64
 
 @torch.no_grad()  # type: ignore[untyped-decorator]
 def stored_logps(model: PointerSelector, groups: Sequence[ShotGroup], table: EmbeddingTable) -> dict[int, torch.Tensor]:
-    """Query -> log-probs (N, S) of its stored sequences, without dropout, which the model then does not have."""
-    device = str(next(model.parameters()).device)
+    """Query -> log-probs (N, S) of its stored sequences, without dropout."""
+    was_training, device = model.training, str(next(model.parameters()).device)
     model.eval()
     logps: dict[int, torch.Tensor] = {}
     for start in range(0, len(groups), _BATCH):
         together = groups[start : start + _BATCH]
         logps_BNS = step_logps(model, make_batch(together, table, device=device)).cpu()
         logps |= {group.query: logps_BNS[row, : len(group.sequences)] for row, group in enumerate(together)}
+    model.train(was_training)
     return logps
 
 

@@ -207,6 +207,9 @@ class OwnDatasets:
                     continue
                 read_as = f"{task.name}, {task.comparison_in_words(description.how)}"
                 remarks += description.lines(len(of_task), read_as, is_chosen=self.task is None)
+            others = {row["task"] for row in of_task if row.get("task") is not None} - {task.name}
+            if others:
+                remarks.append(f"the column task names no task, as in {min(others)!r}, and is not used")
 
         def read(row: Mapping[str, Any], where: str) -> Problem | None:
             task = task_that_reads(row, where, self.task, chosen)

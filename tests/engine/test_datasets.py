@@ -223,7 +223,10 @@ def test_other_aime_answers_are_refused_by_line_and_field(write, tmp_path, given
 
 def test_a_task_in_rows_of_others_is_a_text(write):
     rows = [{"task": f"closed choice {n}", "question": f"How many are {n}?", "answer": f"{n}"} for n in range(2)]
-    assert {problem.task for problem in load_problems(write(*rows))} == {"answers"}  # ScienceQA, LiveBench
+    loaded = load_dataset(write(*rows))  # ScienceQA, LiveBench
+    assert {problem.task for problem in loaded.problems} == {"answers"}
+    assert "the column task names no task, as in 'closed choice 0', and is not used" in loaded.note
+    assert "names no task" not in load_dataset(write(*[row | {"task": "answers"} for row in rows])).note
 
 
 def test_other_answers_to_the_same_question_are_told(write):

@@ -59,7 +59,7 @@ REFUSED = {
     "unclosed_quote.csv": csv('"What,red', *plain_rows()),
     "nan_answer.jsonl": '{"question": "what", "answer": NaN}\n' * 12,
     "same_id_twice.jsonl": jsonl(*[{"id": "a", **row} for row in good()]),
-    "unknown_task.jsonl": jsonl(*[{"task": "chess", **row} for row in good()]),
+    "unknown_task.jsonl": jsonl(*[{"task": "chess", "problem": f"Move {n}?", "answer": "e4"} for n in range(12)]),
     "unknown_compare.jsonl": jsonl(*[{"compare": "about", **row} for row in good()]),
     "too_many_fields.csv": csv(*[f"What {n}?,red,more,and more" for n in range(12)]),
     "folder.jsonl": None,
@@ -95,6 +95,7 @@ READ = {
     "spaces.csv": csv(*[f"  What {n}?  ,  red  " for n in range(12)]),
     "json_array.json": json.dumps(good()),
     "extra_columns.jsonl": jsonl(*[row | {"more": [1, {"a": math.pi}], "split": "x"} for row in good()]),
+    "task_of_others.jsonl": jsonl(*[{"task": "closed choice", **row} for row in good()]),  # as in ScienceQA
     "braces.jsonl": jsonl(
         *[row | {"question": f"{{question}} {{experiences}} %s {n}"} for n, row in enumerate(good())]
     ),

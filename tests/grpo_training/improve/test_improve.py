@@ -500,7 +500,7 @@ def test_two_datasets_one_after_the_other_have_runs_and_libraries_of_their_own(f
 def test_too_few_problems_and_folders_of_other_commands_are_refused(folder):
     server = PlantedServer("label", 0.35)
     write(folder / "mails.jsonl", server.rows(range(5)))
-    with pytest.raises(InputError, match="needs at least 8 different problems"):
+    with pytest.raises(InputError, match="needs at least 8 problems"):
         start(folder, server)
     with pytest.raises(InputError, match="--cache-dir has no use here"):
         start(folder, server, "--cache-dir", folder)

@@ -6,8 +6,6 @@ import os
 import random
 import shutil
 import signal
-import time
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -101,20 +99,20 @@ def test_a_simulation_that_hangs_or_dies_is_not_scored_and_done_again_when_it_is
     stored, _ = pay(problems, [YES] * 3, {"reward_scale": 3.0})
     broken = []
 
-    def breaking(run, options, *arguments, limit_s):
-        """The simulation, whose process gets a signal at its start where it is to break."""
-        if not broken:
-            return simulate(run, options, *arguments, limit_s=limit_s)
-        broken.pop()
-        with ThreadPoolExecutor(1) as thread:
-            future = thread.submit(simulate, run, options, *arguments, limit_s=1.0)
-            while not process_module._running and not future.done():
-                time.sleep(0.001)
-            for pid in list(process_module._running):
-                os.kill(pid, number_of_signal)
-            return future.result()
+    class Processes(set):
+        """Process ids of the simulations; one that is to break gets the signal before it begins."""
 
-    monkeypatch.setattr(live_module, "simulate", breaking)
+        def add(self, pid):
+            super().add(pid)
+            if broken:
+                broken.pop()
+                os.kill(pid, number_of_signal)
+
+    def with_short_limit(*arguments, limit_s):
+        return simulate(*arguments, limit_s=1.0 if broken else limit_s)
+
+    monkeypatch.setattr(process_module, "_running", Processes())
+    monkeypatch.setattr(live_module, "simulate", with_short_limit)
     with (
         reward_functions(problems, settings) as paid_by,
         TrlReward(reward_functions=paid_by, workers=1) as reward,

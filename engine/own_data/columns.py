@@ -28,9 +28,10 @@ _ASKS = frozenset("problem question problemtext questiontext questionstem squest
 _CONTEXTS = frozenset(
     "passage passages context contexts article story premise premises body paragraph paragraphs background support "
     "table tabletext case document documents dialogue dialog conversation history utterances text input content "
-    "instruction code schema ctx sentence sentences narrative puzzle situation theory evidence hint aspect "
-    "aspectterm".split()
+    "instruction code schema ctx sentence sentences narrative puzzle situation theory evidence hint".split()
 )
+_OF_LABELS = frozenset("aspect aspectterm".split())
+"""What a label of the text is about, where another column has the label."""
 _TITLED = frozenset("description body text content abstract article document story".split())
 """Columns to which a title belongs."""
 _OPTIONS = frozenset("choices options endings answerchoices answeroptions alternatives candidates".split())
@@ -261,7 +262,8 @@ class _Table:
         kind = plain_name(column)
         if kind == "instruction" and (context := self._any(("input", "context"), taken)):
             return f"{{{column}}}\n\n{{{context}}}"
-        contexts = _CONTEXTS | {"title"} if kind in _TITLED else _CONTEXTS
+        contexts = _CONTEXTS | (_OF_LABELS if any(taken) else frozenset())
+        contexts |= {"title"} if kind in _TITLED else frozenset()
         before = [name for name in self.names if name not in {column, *taken} and plain_name(name) in contexts]
         if kind not in _ASKS and any(plain_name(name) != "title" for name in before):
             return "\n".join(f"{name}: {{{name}}}" for name in [*before, column])

@@ -14,7 +14,7 @@ from engine.errors import EmptyRowError, InputError
 from engine.own_data.answer_kind import check_truths, how_compared
 from engine.own_data.cells import as_passage, as_text, has_column, is_filled, value_of
 from engine.own_data.columns import Columns, images_in, message_of, names_in
-from engine.own_data.gold import SOLUTIONS, read_gold
+from engine.own_data.gold import SOLUTIONS, listed, read_gold
 from engine.own_data.options import (
     Options,
     is_options_column,
@@ -250,7 +250,7 @@ def _as_row_says(kind: str, answers: Sequence[str], usual: HowCompared, where: s
 def _gold_of(value: Any, form: str) -> tuple[str, ...]:
     """The right answers in one value of a column whose form is known."""
     read = read_gold([value])
-    is_as_written = isinstance(value, str) and form not in SOLUTIONS
+    is_as_written = isinstance(listed(value), str) and form not in SOLUTIONS
     return ((value.strip(),) if value.strip() else ()) if is_as_written else read.answers[0]
 
 

@@ -6,6 +6,7 @@ of the answer, booleans, dates, or numbers whose type made 926 a 926.0.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from typing import Any
 
 from engine.answers.reply import balanced
 from engine.own_data.cells import as_text, is_filled
+from engine.reading.python_syntax import literal
 
 _MOST = 0.95
 """A form is that of a column if at least this share of its values has it; the others are read as they are."""
@@ -45,6 +47,7 @@ def read_gold(values: Sequence[Any]) -> Gold:
     Args:
         values: of each row; None where it is empty.
     """
+    values = [*map(listed, values)]
     filled = [value for value in values if is_filled(value)]
     texts = [value for value in filled if isinstance(value, str)]
     for form, read in SOLUTIONS.items():
@@ -58,6 +61,14 @@ def read_gold(values: Sequence[Any]) -> Gold:
         return Gold(_form_of_lists(filled, answers), answers)
     is_boolean = bool(filled) and all(isinstance(value, bool) for value in filled)
     return Gold("value", [_one(value) for value in values], is_boolean)
+
+
+def listed(value: Any) -> Any:
+    """The list that a table writes as Python does, ``['a', 'b']``; other values as they are."""
+    if isinstance(value, str) and value.lstrip().startswith("['"):
+        with contextlib.suppress(ValueError):
+            return literal(value)
+    return value
 
 
 def _one(value: Any, read: Callable[[str], str | None] = as_text) -> tuple[str, ...]:

@@ -114,6 +114,10 @@ def test_a_question_has_what_it_is_about(name):
     assert (text, answer) == (asked.format(question(1)), "B")
 
 
+def test_an_aspect_alone_is_the_answer():
+    assert described(rows_of(text=question, aspect=letter)).columns_line() == "question = text, answer = aspect"
+
+
 def test_the_columns_of_a_chat_are_named():
     rows = rows_of(prompt=lambda n: [{"role": "user", "content": f"{n}?"}], reward_model=lambda n: {"ground_truth": n})
     assert described(rows).columns_line() == "question = prompt, answer = reward_model.ground_truth"
@@ -221,6 +225,10 @@ def test_right_answers_are_read_from_their_form(name):
 def test_several_right_answers_and_lists_are_told_apart():
     aliases = [{"question": question(n), "answer": [f"Ann Lee{n}", f"A. Lee{n}"]} for n in N]
     assert plain(aliases)[2].also == ("A. Lee1",)
+    in_a_table = [row | {"answer": str(row["answer"])} for row in aliases]  # as pandas writes lists
+    assert plain(in_a_table)[1:] == plain(aliases)[1:]
+    single = [{"question": question(n), "answer": f"['Lee {n}']"} for n in N]
+    assert plain(single)[1] == "Lee 1"
     mixed = [{"question": question(n), "answer": [f"name {n}"] + ([f"other{n}"] if n % 3 == 0 else [])} for n in N]
     assert plain(mixed, 3)[2].also == ("other3",)
     topics = [{"question": question(n), "answer": [("network", "device")[n % 2], "house"]} for n in N]

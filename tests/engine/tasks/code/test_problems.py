@@ -218,12 +218,13 @@ def test_a_row_of_live_code_bench_that_is_called():
     assert not run_program(program.replace("[sum(nums) + more]", "sum(nums) + more"), problem).all_passed
 
 
-def test_hidden_tests_execute_no_code(tmp_path):
+def test_hidden_tests_execute_no_code_and_take_no_memory(tmp_path):
     class Attack:
         def __reduce__(self):
             return pathlib.Path.touch, (tmp_path / "executed",)
 
-    for private in (packed(Attack()), packed("[1"), packed([b"x"]), "no base64", base64.b64encode(b"x").decode()):
+    a_terabyte = base64.b64encode(zlib.compress(b"\x80\x04\x8e" + (1 << 40).to_bytes(8, "little") + b"x.")).decode()
+    for private in (packed(Attack()), packed("[1"), packed([b"x"]), a_terabyte, "no base64", "eA=="):
         with pytest.raises(UnusableRowError, match="private_test_cases cannot be read"):
             code_problem(LIVE_CODE_BENCH | {"private_test_cases": private}, "x")
     assert not (tmp_path / "executed").exists()

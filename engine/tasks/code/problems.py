@@ -29,6 +29,9 @@ from engine.tasks.rows import UnusableRowError
 MAX_TESTS_CHARS = 192 << 10
 """Most characters of all tests of a problem. ``meta["tests_left_out"]`` counts the tests that do not fit."""
 
+_MAX_UNPACKED = 256 << 20
+"""Most bytes of the hidden tests of a row of LiveCodeBench."""
+
 MBPP_SPLITS = {"prompt": range(1, 11), "test": range(11, 511), "validation": range(511, 601), "train": range(601, 975)}
 """The official splits by ``task_id``, for the full and the sanitized set."""
 
@@ -156,7 +159,8 @@ def _private(text: str) -> list[dict[str, str]]:
     if text.startswith("["):
         return list(_json(text, "private_test_cases"))
     try:
-        opcodes = [*pickletools.genops(zlib.decompress(base64.b64decode(text)))]
+        unpacked = zlib.decompressobj().decompress(base64.b64decode(text), _MAX_UNPACKED)
+        opcodes = [*pickletools.genops(unpacked)]
         [pickled] = [argument for opcode, argument, _ in opcodes if opcode.name.endswith("UNICODE")]
         return list(json.loads(str(pickled)))
     except (ValueError, TypeError, zlib.error) as error:

@@ -9,6 +9,7 @@ import pytest
 from engine.errors import InputError
 from engine.records import Completion, Problem
 from engine.task import validate
+from engine.tasks.code import problems
 from engine.tasks.code.execution import run_program
 from engine.tasks.code.facts import facts_of
 from engine.tasks.code.preparation import CodePreparation
@@ -218,13 +219,16 @@ def test_a_row_of_live_code_bench_that_is_called():
     assert not run_program(program.replace("[sum(nums) + more]", "sum(nums) + more"), problem).all_passed
 
 
-def test_hidden_tests_execute_no_code_and_take_no_memory(tmp_path):
+def test_hidden_tests_execute_no_code_and_take_no_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(problems, "_MAX_UNPACKED", 10_000)
+    too_long = packed(json.dumps([{"input": "1" * 10_000, "output": "1"}]))
+
     class Attack:
         def __reduce__(self):
             return pathlib.Path.touch, (tmp_path / "executed",)
 
     a_terabyte = base64.b64encode(zlib.compress(b"\x80\x04\x8e" + (1 << 40).to_bytes(8, "little") + b"x.")).decode()
-    for private in (packed(Attack()), packed("[1"), packed([b"x"]), a_terabyte, "no base64", "eA=="):
+    for private in (packed(Attack()), packed("[1"), packed([b"x"]), a_terabyte, too_long, "no base64", "eA=="):
         with pytest.raises(UnusableRowError, match="private_test_cases cannot be read"):
             code_problem(LIVE_CODE_BENCH | {"private_test_cases": private}, "x")
     assert not (tmp_path / "executed").exists()

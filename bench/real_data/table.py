@@ -113,9 +113,11 @@ def verdicts(results: Iterable[Result]) -> dict[str, list[float]]:
 
 
 def signed(estimate: Estimate) -> str:
-    """A difference in percentage points, with its interval."""
-    value, low, high = (100 * (share or 0.0) for share in (estimate.value, estimate.low, estimate.high))
-    return f"{value:+.1f} ({low:+.1f} to {high:+.1f})"
+    """A difference in percentage points, with its interval if there is one."""
+    value = f"{100 * (estimate.value or 0.0):+.1f}"
+    if estimate.low is None or estimate.high is None:
+        return value
+    return f"{value} ({100 * estimate.low:+.1f} to {100 * estimate.high:+.1f})"
 
 
 def _mean(results: Sequence[Result], phase: str, key: str) -> str:

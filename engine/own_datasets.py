@@ -209,7 +209,7 @@ class OwnDatasets:
                 remarks += description.lines(len(of_task), read_as, is_chosen=self.task is None)
             others = {row["task"] for row in of_task if row.get("task") is not None} - {task.name}
             if others:
-                remarks.append(f"the column task names no task, as in {min(others)!r}, and is not used")
+                remarks.append(f"the column task names no task, as in {quoted(min(others))}, and is not used")
 
         def read(row: Mapping[str, Any], where: str) -> Problem | None:
             task = task_that_reads(row, where, self.task, chosen)

@@ -38,7 +38,7 @@ online() {  # online NAME FLAGS...: three online steps of 128 programs, and the 
         --dataset "$problems" --max-steps 3 --gradient-accumulation-steps 2 \
         --output-dir "outputs/gpu_check/$name" --fresh "$@" &
     training=$!
-    trap 'kill -9 '"$training"' 2>/dev/null' EXIT # a training that is late must not share the GPU with the next part
+    trap "kill -9 $training 2>/dev/null" EXIT  # a training that is late must not share the GPU with the next part
     while kill -0 "$training" 2>/dev/null; do
         used=$(nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits -i "${CUDA_VISIBLE_DEVICES%%,*}")
         most=$((used > most ? used : most))

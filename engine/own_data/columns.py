@@ -262,8 +262,7 @@ class _Table:
         kind = plain_name(column)
         if kind == "instruction" and (context := self._any(("input", "context"), taken)):
             return f"{{{column}}}\n\n{{{context}}}"
-        contexts = _CONTEXTS | (_OF_LABELS if any(taken) else frozenset())
-        contexts |= {"title"} if kind in _TITLED else frozenset()
+        contexts = {*_CONTEXTS, *(_OF_LABELS if any(taken) else ()), *(["title"] if kind in _TITLED else ())}
         before = [name for name in self.names if name not in {column, *taken} and plain_name(name) in contexts]
         if kind not in _ASKS and any(plain_name(name) != "title" for name in before):
             return "\n".join(f"{name}: {{{name}}}" for name in [*before, column])

@@ -219,13 +219,13 @@ def _with_class_names(
     if columns.names:
         pairs = ((as_text(value_of(row, columns.answer)), as_text(value_of(row, columns.names))) for row in rows)
         return replace(draft, class_names={number: name for number, name in pairs if number and name})
-    if plain_name(columns.answer) in ANSWERS:
+    name = plain_name(columns.answer)
+    if name in ANSWERS:
         return draft
     values = [as_text(value) for row in rows if is_filled(value := value_of(row, columns.answer))]
     counts = Counter(values)
     are_ids = all(re.fullmatch(r"-?\d{1,4}", value) for value in counts)
-    most = len(values) / 2 if plain_name(columns.answer) in LABELS else min(_MANY_IDS, len(values) / 2)
-    if are_ids and 1 < len(counts) <= most:
+    if are_ids and 1 < len(counts) <= len(values) / 2 and (name in LABELS or len(counts) <= _MANY_IDS):
         return replace(draft, class_names={count: count for count in counts})
     return draft
 

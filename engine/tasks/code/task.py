@@ -67,7 +67,7 @@ class CodeTask(Task[CodeReply]):
         try:
             problem = code_problem(row, "")
             if problem is None:
-                raise UnusableRowError("malformed", "it has none of the fields tests, test_list, input_output, test")
+                raise UnusableRowError("malformed", "it has no field with tests, such as test_list")
         except UnusableRowError as error:
             raise UnusableRowError(error.reason, f"{where}: {error.what}") from None
         return problem

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.errors import EmptyRowError, InputError, quoted
+from engine.errors import EmptyRowError, InputError, OmittedRowError, quoted
 from engine.records import Problem
 from engine.task import Task
 from engine.task_datasets import Dataset
@@ -77,8 +77,8 @@ def read_rows(
                     f"{where}: field 'id': {quoted(problem.id)} is already on line {lines[problem.id]}",
                     fix="Give every problem a unique id, or omit all ids.",
                 )
-        except EmptyRowError as error:
-            dropped.append(("", "empty", error.what))
+        except OmittedRowError as error:
+            dropped.append(("", "empty" if isinstance(error, EmptyRowError) else "omitted", error.what))
             continue
         except UnusableRowError as error:
             if not drops:

@@ -35,8 +35,12 @@ class InputError(ScaffoldError, ValueError):
     """Invalid input: a flag, the content of a file, the name of a dataset."""
 
 
-class EmptyRowError(InputError):
-    """A row of a dataset has no question or no right answer; such rows are left out, and counted."""
+class OmittedRowError(InputError):
+    """A row of a dataset cannot be asked or scored; such rows are left out, and counted."""
+
+
+class EmptyRowError(OmittedRowError):
+    """A row of a dataset has no question or no right answer."""
 
 
 class MissingInputError(ScaffoldError, FileNotFoundError):

@@ -164,8 +164,9 @@ class OwnDatasets:
             _numbered(everything, fault), name, source, reader, max_problems=self.max_problems, row_read=self.row_read
         )
         if loaded.dropped:
-            count, first = len(loaded.dropped), loaded.dropped[0][2]
-            left_out = "row has no question or no right answer and is" if count == 1 else "rows have none and are"
+            count, (_, reason, first) = len(loaded.dropped), loaded.dropped[0]
+            what = "no question or no right answer" if reason == "empty" else "tests that cannot be run here"
+            left_out = f"row has {what} and is" if count == 1 else f"rows have {what} and are"
             remarks.append(f"{count} {left_out} left out: {first}")
         is_cut = len(loaded.problems) == self.max_problems < len(everything) if self.max_problems else False
         if is_cut and len(loaded.problems) > 1 and len({problem.answer for problem in loaded.problems}) == 1:

@@ -30,8 +30,8 @@ _CONTEXTS = frozenset(
     "table tabletext case document documents dialogue dialog conversation history utterances text input content "
     "instruction code schema ctx sentence sentences narrative puzzle situation theory evidence hint".split()
 )
-_OF_LABELS = frozenset("aspect aspectterm".split())
-"""What a label of the text is about, where another column has the label."""
+_OF_LABELS = frozenset("aspect aspectterm word span1text span2text responsea responseb output1 output2".split())
+"""What a label is about: a part of the text, a word of two sentences, or two answers of which one is better."""
 _TITLED = frozenset("description body text content abstract article document story".split())
 """Columns to which a title belongs."""
 _OPTIONS = frozenset("choices options endings answerchoices answeroptions alternatives candidates".split())
@@ -251,7 +251,7 @@ class _Table:
         texts = [name for name in self._common if name not in taken and all(map(is_text, self.values(name)))]
         pair = self._pair(texts)
         if pair:
-            return "\n".join(f"{name}: {{{name}}}" for name in pair)
+            return "\n".join(f"{name}: {{{name}}}" for name in [*self._judged(taken, pair), *pair])
         known = {plain_name(name): name for name in reversed(texts)}
         column = next((known[name] for name in QUESTIONS if name in known), "")
         column = column or next(
@@ -262,15 +262,22 @@ class _Table:
         kind = plain_name(column)
         if kind == "instruction" and (context := self._any(("input", "context"), taken)):
             return f"{{{column}}}\n\n{{{context}}}"
-        contexts = {*_CONTEXTS, *(_OF_LABELS if any(taken) else ()), *(["title"] if kind in _TITLED else ())}
-        before = [name for name in self.names if name not in {column, *taken} and plain_name(name) in contexts]
-        if kind not in _ASKS and any(plain_name(name) != "title" for name in before):
+        contexts = {*_CONTEXTS, *(["title"] if kind in _TITLED else ())}
+        judged = self._judged(taken, [column])
+        others = [name for name in self.names if name not in {column, *taken}]
+        before = [name for name in others if name in judged or plain_name(name) in contexts]
+        if judged or (kind not in _ASKS and any(plain_name(name) != "title" for name in before)):
             return "\n".join(f"{name}: {{{name}}}" for name in [*before, column])
         return "\n\n".join(f"{{{name}}}" for name in [*before, column])
 
     def _any(self, names: Iterable[str], taken: set[str]) -> str:
         """A column of one of the names, which may be empty in most rows."""
         return next((name for name in self.names for key in names if plain_name(name) == key and name not in taken), "")
+
+    def _judged(self, labels: set[str], asked: Sequence[str]) -> list[str]:
+        """The columns that the labels are about, beside those that are asked about."""
+        others = [name for name in self.names if name not in {*labels, *asked}] if any(labels) else []
+        return [name for name in others if plain_name(name) in _OF_LABELS]
 
     def _pair(self, texts: Sequence[str]) -> tuple[str, ...]:
         """Two columns that differ in their last sign, as ``sentence1`` and ``sentence2``, and are both asked about."""

@@ -21,6 +21,8 @@ SPLITS = {
 """Names of splits, and the usual one of each."""
 
 _DEPTH = 6
+_OF_A_TEST = {"input", "output"}
+"""The keys of tests of a program, and of examples, in the list of the row that they belong to."""
 _FEW = 10
 """A split named ``train`` that is smaller than another by this factor holds examples for a prompt."""
 
@@ -226,6 +228,8 @@ def _path_to_questions(row: Any, depth: int) -> tuple[str, ...]:
         return ()
     for name, value in row.items():
         if isinstance(value, list) and value and all(isinstance(inner, Mapping) for inner in value):
+            if value[0].keys() == _OF_A_TEST:  # Codeforces
+                continue
             if asks(value[0]):
                 return (name,)
             below = _path_to_questions(value[0], depth - 1)

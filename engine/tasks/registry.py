@@ -15,6 +15,7 @@ from engine.errors import InputError
 from engine.reading.plugins import load_object
 from engine.records import Problem
 from engine.task import Task
+from engine.tasks import code
 
 ENTRY_POINT_GROUP = "scaffold_grpo.tasks"
 """Installed packages declare tasks in this group of entry points, by name."""
@@ -67,6 +68,8 @@ def task_with_dataset(name: str) -> Task | None:
 def task_of_row(row: Mapping[str, Any]) -> Task | None:
     """The task of a row that names none, by the row's fields; None if they are not those of any task."""
     of_project = next((task for task in _TASKS if not row.keys().isdisjoint(_declared(task, "ROW_FIELDS"))), None)
+    if of_project is None and code.claims(row):
+        of_project = "code"
     if of_project is not None:
         return task_named(of_project)
     return next((task for task in _registered.values() if not row.keys().isdisjoint(task.row_fields)), None)

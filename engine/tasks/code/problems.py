@@ -1,4 +1,4 @@
-"""Reads rows of MBPP, APPS, LiveCodeBench and this project's own files as problems of the task ``code``.
+"""Reads rows of public datasets and of this project's own files as problems of the task ``code``.
 
 :mod:`engine.tasks.code.facts` describes the ``answer`` of a problem. Its ``meta`` has descriptive fields, such as the
 difficulty, and the tests in the words of the dataset.
@@ -7,11 +7,8 @@ difficulty, and the tests in the words of the dataset.
 from __future__ import annotations
 
 import ast
-import base64
 import builtins
 import json
-import pickletools
-import zlib
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -19,18 +16,14 @@ from typing import Any
 from engine.errors import InputError
 from engine.reading.python_syntax import parse
 from engine.records import Problem
-from engine.tasks.code.facts import FACTS, checked_test, facts_of, is_function
-from engine.tasks.code.literals import to_literal
+from engine.tasks.code.facts import FACTS, checked_test, facts_of
+from engine.tasks.code.public_rows import own_form
 from engine.tasks.code.reply import defined_names, parse_program
 from engine.tasks.code.test_cases import CodeTest, called_names, from_assert, statements
-from engine.tasks.code.testing.comparison import Comparison
 from engine.tasks.rows import UnusableRowError
 
 MAX_TESTS_CHARS = 192 << 10
 """Most characters of all tests of a problem. ``meta["tests_left_out"]`` counts the tests that do not fit."""
-
-_MAX_UNPACKED = 256 << 20
-"""Most bytes of the hidden tests of a row of LiveCodeBench."""
 
 MBPP_SPLITS = {"prompt": range(1, 11), "test": range(11, 511), "validation": range(511, 601), "train": range(601, 975)}
 """The official splits by ``task_id``, for the full and the sanitized set."""
@@ -39,8 +32,7 @@ APPS_DIFFICULTIES = ("introductory", "interview", "competition")
 
 
 def code_problem(row: Mapping[str, Any], default_id: str, *, prefix: str = "", public_tests: int = 1) -> Problem | None:
-    """The problem of a row of MBPP (``test_list``), APPS (``input_output``), LiveCodeBench (``public_test_cases``),
-    HumanEval (``test``) or this project.
+    """The problem of a row of this project, or of a public dataset (see :mod:`engine.tasks.code.public_rows`).
 
     Args:
         row: an object of the dataset.
@@ -55,21 +47,12 @@ def code_problem(row: Mapping[str, Any], default_id: str, *, prefix: str = "", p
         UnusableRowError: the row has no problem text or no tests, or a test cannot be read.
     """
     try:
-        if "tests" in row:
-            return _own(row, default_id)
-        if "input_output" in row:
-            return _own(_of_apps(row, default_id, prefix or "apps"), default_id)
-        if "public_test_cases" in row:
-            return _own(_of_live_code_bench(row, default_id), default_id)
-        if "test_list" in row:
-            return _own(_of_mbpp(row, default_id, prefix or "mbpp", public_tests), default_id)
-        if "test" in row and "entry_point" in row:
-            return _own(_of_human_eval(row), default_id)
+        own = own_form(row, default_id, prefix, public_tests)
+        return None if own is None else _own(own, default_id)
     except KeyError as error:
         raise UnusableRowError("malformed", f"there is no field {error}") from None
     except (TypeError, AttributeError) as error:
         raise UnusableRowError("malformed", f"a field has the wrong form: {error}") from None
-    return None
 
 
 def row_of(problem: Problem) -> dict[str, Any]:
@@ -85,86 +68,6 @@ def row_of(problem: Problem) -> dict[str, Any]:
         "difficulty": problem.meta.get("difficulty", ""),
         **{name: facts[name] for name in FACTS if name in facts and name != "reference"},
     }
-
-
-def _of_mbpp(row: Mapping[str, Any], default_id: str, prefix: str, public_tests: int) -> dict[str, Any]:
-    """A row of MBPP in this project's form."""
-    number = row.get("task_id")
-    return {
-        "task_id": default_id if number is None else number if isinstance(number, str) else f"{prefix}_{number}",
-        "dataset": prefix,
-        "prompt": row.get("text") or row.get("prompt"),
-        "canonical_solution": row.get("code") or row.get("canonical_solution"),
-        "tests": [statement.strip() for statement in row["test_list"] or ()],  # texts only
-        "test_list": row["test_list"],
-        "test_setup_code": "\n".join([*(row.get("test_imports") or []), row.get("test_setup_code") or ""]).strip(),
-        "public_count": public_tests,
-        "io_mode": "call",
-        "difficulty": row.get("difficulty"),
-    }
-
-
-def _of_apps(row: Mapping[str, Any], default_id: str, prefix: str) -> dict[str, Any]:
-    """A row of APPS in this project's form."""
-    given = _json(row["input_output"], "input_output")
-    if not given or not given.get("inputs"):
-        raise UnusableRowError("no_tests", "there is no test")
-    solutions = _json(row.get("solutions"), "solutions") or []
-    starter = _plain(row.get("starter_code") or "")
-    fn, inputs, outputs = given.get("fn_name"), given["inputs"], given.get("outputs") or []
-    reference = _plain(solutions[0]) if solutions else ""
-    if fn and (owner := "Solution" if "class Solution" in starter else _class_with(fn, reference)):
-        fn = f"{owner}.{fn}"
-    if len(inputs) != len(outputs):
-        raise UnusableRowError("unequal_tests", f"{len(inputs)} inputs and {len(outputs)} outputs")
-    pairs = list(zip(inputs, outputs, strict=True))
-    try:
-        tests = [_call_test(fn, *pair) if fn else _stdin_test(*pair) for pair in pairs]
-    except ValueError as error:
-        raise UnusableRowError("unreadable_test", f"a test cannot be written down: {error}") from None
-    number = row.get("problem_id", row.get("id"))
-    return {
-        "task_id": default_id if number is None else f"{prefix}_{number}",
-        "dataset": "apps",
-        "prompt": row.get("question"),
-        "canonical_solution": reference,
-        "tests": tests,
-        "test_list": [{"input": given, "output": expected} for given, expected in pairs],
-        "entry_point": fn,
-        "io_mode": "call" if fn else "stdin",
-        "starter_code": starter,
-        "difficulty": row.get("difficulty"),
-    }
-
-
-def _of_live_code_bench(row: Mapping[str, Any], default_id: str) -> dict[str, Any]:
-    """A row of LiveCodeBench in this project's form. A function gets an argument from each line of a test's input."""
-    cases = [*_json(row["public_test_cases"], "public_test_cases"), *_private(row.get("private_test_cases") or "[]")]
-    fn = (_json(row.get("metadata"), "metadata") or {}).get("func_name")
-    try:
-        inputs = [[*map(json.loads, case["input"].strip("\n").split("\n"))] if fn else case["input"] for case in cases]
-        outputs = [[json.loads(case["output"])] if fn else case["output"] for case in cases]
-    except ValueError as error:
-        raise UnusableRowError("unreadable_test", f"a test is not JSON: {error}") from None
-    given = {"fn_name": fn, "inputs": inputs, "outputs": outputs}
-    known = {"question": row["question_content"], "id": row.get("question_id"), "input_output": given}
-    return _of_apps({**row, **known}, default_id, "livecodebench") | {"dataset": "livecodebench"}
-
-
-def _private(text: str) -> list[dict[str, str]]:
-    """The hidden tests of LiveCodeBench: JSON, or JSON in a pickled text, compressed and encoded.
-
-    Only the opcodes of the pickle are read: to load it could execute code, or take any amount of memory.
-    """
-    if text.startswith("["):
-        return list(_json(text, "private_test_cases"))
-    try:
-        unpacked = zlib.decompressobj().decompress(base64.b64decode(text), _MAX_UNPACKED)
-        opcodes = [*pickletools.genops(unpacked)]
-        [pickled] = [argument for opcode, argument, _ in opcodes if opcode.name.endswith("UNICODE")]
-        return list(json.loads(str(pickled)))
-    except (ValueError, TypeError, zlib.error) as error:
-        raise UnusableRowError("unreadable_test", f"private_test_cases cannot be read: {error}") from None
 
 
 def _own(row: Mapping[str, Any], default_id: str) -> Problem:
@@ -219,27 +122,6 @@ def _own(row: Mapping[str, Any], default_id: str) -> Problem:
     return problem
 
 
-def _of_human_eval(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of HumanEval, whose prompt is the head of the function, and whose test defines ``check``."""
-    body, name = row.get("canonical_solution"), row["entry_point"]
-    reference = f"{row['prompt']}{body}" if body else ""
-    return {
-        **row,
-        "tests": [f"{row['test']}\ncheck({name})"],
-        "canonical_solution": reference,
-        "test_setup_code": _helpers(row["prompt"], name),
-    }
-
-
-def _helpers(head: str, entry_point: str) -> str:
-    """What the head of a function defines before it, with its imports: tests of HumanEval call such functions."""
-    tree = parse_program(head)
-    others = [node for node in tree.body if getattr(node, "name", None) != entry_point] if tree else []
-    if not any(isinstance(node, ast.FunctionDef | ast.ClassDef) for node in others):
-        return ""
-    return "\n".join(map(ast.unparse, others))
-
-
 def _statements(text: str) -> list[str]:
     """The assert statements of a text, each a test; a text with other statements is one test.
 
@@ -275,51 +157,6 @@ def _entry_point(tests: list[CodeTest], reference: str) -> str | None:
         asked_for = defined or set(called_names(test)) - vars(builtins).keys()
         counts.update([name for name in called_names(test) if name in asked_for - bound_by_test][:1])
     return counts.most_common(1)[0][0] if counts else None
-
-
-def _class_with(method: str, reference: str) -> str | None:
-    """The class in which a reference defines a method, if it has no function of this name."""
-    tree = parse_program(reference)
-    if tree is None or method in defined_names(tree):
-        return None
-    classes = (node for node in tree.body if isinstance(node, ast.ClassDef))
-    return next((node.name for node in classes if method in defined_names(ast.Module(node.body, []))), None)
-
-
-def _call_test(fn: str, args: Any, expected: Any) -> CodeTest:
-    """A test that calls a function. In most rows of APPS the expected value is wrapped in a list of one element."""
-    if not is_function(fn) or not isinstance(args, list):
-        raise ValueError("fn_name is no name, or the input is no list of arguments")
-    if isinstance(expected, list) and len(expected) == 1:
-        expected = expected[0]
-    text = to_literal(expected)
-    cmp: Comparison = "float" if "." in text else "sequence"
-    return {"kind": "call", "fn": fn, "args": to_literal(args), "expected": text, "cmp": cmp}
-
-
-def _stdin_test(given: Any, expected: Any) -> CodeTest:
-    text = _lines(expected)
-    return {"kind": "stdin", "stdin": _lines(given), "expected": text, "cmp": "float" if "." in text else "tokens"}
-
-
-def _lines(value: Any) -> str:
-    if isinstance(value, list):
-        return "\n".join(map(_lines, value))
-    if not isinstance(value, str):
-        return to_literal(value)
-    return value.replace("\r\n", "\n")
-
-
-def _json(value: Any, name: str) -> Any:
-    """The value of a field of APPS: JSON text that may be empty."""
-    if not isinstance(value, str):
-        return value
-    if not value.strip():
-        return None
-    try:
-        return json.loads(value)
-    except (ValueError, RecursionError) as error:
-        raise UnusableRowError("bad_json", f"{name} is not JSON: {str(error)[:200]}") from None
 
 
 def _plain(text: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from engine.errors import InputError
+from engine.errors import InputError, OmittedRowError
 from engine.experience.text_checks import holds_answer
 from engine.installation_checks import CheckResult
 from engine.records import Candidate, Completion, DisplayBlock, Fault, Outcome, Problem
@@ -70,6 +70,8 @@ class CodeTask(Task[CodeReply]):
                 raise UnusableRowError("malformed", "it has no field with tests, such as test_list")
         except UnusableRowError as error:
             raise UnusableRowError(error.reason, f"{where}: {error.what}") from None
+        except OmittedRowError as error:
+            raise OmittedRowError(f"{where}: {error.what}") from None
         return problem
 
     def question_row(self, example: Problem) -> tuple[Mapping[str, Any], Sequence[str]]:

@@ -102,6 +102,18 @@ OF_PUBLIC_DATA = {
     "TabFact": ({"table_text": "a#b", "statement": question, "label": letter}, "table_text: a#b\nstatement: {}"),
     "aspects": ({"text": question, "aspect": "food", "sentiment": letter}, "aspect: food\ntext: {}"),
     "MASSIVE": ({"scenario": "alarm", "utt": question, "intent": letter}, "{}"),
+    "WiC": (
+        {"word": "bank", "sentence1": question, "sentence2": "b", "label": letter},
+        "word: bank\nsentence1: {}\nsentence2: b",
+    ),
+    "WSC": (
+        {"text": question, "span1_text": "Ann", "span2_text": "she", "span1_index": 0, "label": letter},
+        "span1_text: Ann\nspan2_text: she\ntext: {}",
+    ),
+    "JudgeBench": (
+        {"question": question, "response_A": "a", "response_B": "b", "label": letter},
+        "response_A: a\nresponse_B: b\nquestion: {}",
+    ),
     "stance": ({"Target": "taxes", "Tweet": question, "Stance": letter}, "{}"),
 }
 """Columns of public data sets -> the question with what it is about."""
@@ -112,6 +124,12 @@ def test_a_question_has_what_it_is_about(name):
     columns, asked = OF_PUBLIC_DATA[name]
     text, answer, _ = plain(rows_of(**columns))
     assert (text, answer) == (asked.format(question(1)), "B")
+
+
+def test_a_word_may_be_the_question_or_the_answer():
+    assert described(rows_of(word=question, label=letter)).columns_line() == "question = word, answer = label"
+    pair = described(rows_of(sentence1=question, sentence2="b", word=letter))
+    assert pair.columns_line() == "question = sentence1: {sentence1} sentence2: {sentence2}, answer = word"
 
 
 def test_an_aspect_alone_is_the_answer():

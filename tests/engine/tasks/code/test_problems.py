@@ -9,7 +9,7 @@ import pytest
 from engine.errors import InputError
 from engine.records import Completion, Problem
 from engine.task import validate
-from engine.tasks.code import problems
+from engine.tasks.code import public_rows
 from engine.tasks.code.execution import run_program
 from engine.tasks.code.facts import facts_of
 from engine.tasks.code.preparation import CodePreparation
@@ -220,7 +220,7 @@ def test_a_row_of_live_code_bench_that_is_called():
 
 
 def test_hidden_tests_execute_no_code_and_take_no_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(problems, "_MAX_UNPACKED", 10_000)
+    monkeypatch.setattr(public_rows, "_MAX_UNPACKED", 10_000)
     too_long = packed(json.dumps([{"input": "1" * 10_000, "output": "1"}]))
 
     class Attack:

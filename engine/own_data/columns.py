@@ -17,18 +17,18 @@ from engine.own_data.options import listed_options
 from engine.records import IMAGE_COLUMN, IMAGE_MARK
 
 QUESTIONS = tuple(
-    "problem question problemtext questiontext questionstem squestion prompt stem goal query claim statement "
+    "problem question problemtext questiontext questionstem squestion prompt userinput stem goal query claim statement "
     "hypothesis conclusion instruction input sentence utterance text message mail email review comment tweet post "
     "headline description content body document dialogue dialog article abstract story word ctx utt scenario turns "
     "题目 问题 题干".split()
 )
 """Columns of the question, in the order in which they are looked for."""
-_ASKS = frozenset("problem question problemtext questiontext questionstem squestion prompt stem goal query".split())
+_ASKS = frozenset(QUESTIONS[: QUESTIONS.index("claim")])
 """Columns whose text asks something, so that a text before it needs no heading."""
 _CONTEXTS = frozenset(
     "passage passages context contexts article story premise premises body paragraph paragraphs background support "
     "table tabletext case document documents dialogue dialog conversation history utterances text input content "
-    "instruction code schema ctx sentence sentences narrative puzzle situation theory evidence hint".split()
+    "instruction code schema ctx sentence sentences narrative puzzle situation theory evidence hint tools".split()
 )
 _OF_LABELS = frozenset("aspect aspectterm word span1text span2text responsea responseb output1 output2".split())
 """What a label is about: a part of the text, a word of two sentences, or two answers of which one is better."""
@@ -38,7 +38,7 @@ _OPTIONS = frozenset("choices options endings answerchoices answeroptions altern
 _OPTION_NAMES = "option|choice|opt|op|ending|answer|ans|sol|solution|alternative|选项"
 _SERIES = ("abcdefghij", "0123456789", "123456789")
 _OPTION = re.compile(rf"(?:{_OPTION_NAMES})(?P<numbered>[a-j]|\d)|(?P<letter>[a-j])")
-_WRONG_OPTIONS = re.compile(r"(?:distractors?|incorrectanswers?|wronganswers?)\d?")
+_WRONG_OPTIONS = re.compile(r"(?:distractors?|(?:best)?incorrectanswers?|wronganswers?)\d?")
 _SCORED_OPTIONS = ("targetscores", "mc1targets")
 _ASK_WORDS, _ANSWER_WORDS = frozenset(["question", "problem"]), frozenset(["answer", "answers", "truth", "label"])
 """Words in longer names, as ``answer_number``, which count where no column has a known name."""
@@ -59,7 +59,7 @@ _LATE_ANSWERS = tuple("solution summary summary1 translation sql regex query".sp
 _NAMES_OF_CLASSES = frozenset(
     "labeltext labelname labelnames labeldesc labelstr category classname intent answertext".split()
 )
-RUBRIC = "rubric"
+RUBRICS = ("rubric", "rubrics")
 """The column of rows without a right answer: what a judge looks for."""
 _CHATS = frozenset("messages conversations conversation".split())
 NO_CONTENT = frozenset("id idx index qid guid task compare split meta".split())
@@ -210,8 +210,8 @@ class _Table:
         late = [column for column in late if self.question({column})]
         # The topics of dialogues that have summaries are all different, and no classes.
         columns += sorted([*labels, *late], key=lambda column: column in labels and not self._repeats(column))
-        if not columns and RUBRIC in self._by_name:
-            return [self._by_name[RUBRIC]]
+        if not columns and (rubric := self.first(RUBRICS, "")):
+            return [rubric]
         return columns or [column for column in self._with_word(_ANSWER_WORDS) if not _words_of(column) & _OTHER_WORDS]
 
     def _with_word(self, words: frozenset[str]) -> list[str]:
@@ -244,11 +244,12 @@ class _Table:
             if len(names) > 1 and any(all_marks.startswith(marks) for all_marks in _SERIES):
                 return tuple(names)
         wrong = [name for name in self.names if _WRONG_OPTIONS.fullmatch(plain_name(name))]
+        wrong = [name for name in wrong if plain_name(name).startswith("best")] or wrong  # TruthfulQA
         return (answer, *wrong) if wrong and answer else ()
 
     def question(self, taken: set[str]) -> str:
         """The template of the question with its context; empty if no column has a known name."""
-        texts = [name for name in self._common if name not in taken and all(map(is_text, self.values(name)))]
+        texts = [name for name in self._common if name not in taken and self._is_text(name)]
         pair = self._pair(texts)
         if pair:
             return "\n".join(f"{name}: {{{name}}}" for name in [*self._judged(taken, pair), *pair])
@@ -312,8 +313,11 @@ class _Table:
     def only_other(self, taken: set[str], *, braces: bool = False) -> str:
         """The only further column of a table; empty if there are several."""
         others = [name for name in self._common if name not in taken and plain_name(name) not in NO_CONTENT]
-        column = others[0] if len(others) == 1 else ""
+        column = others[0] if len(others) == 1 and (not braces or self._is_text(others[0])) else ""
         return f"{{{column}}}" if braces and column else column
+
+    def _is_text(self, name: str) -> bool:
+        return all(map(is_text, self.values(name)))
 
     def two_unknown(self) -> tuple[str, str]:
         """Question and answer of a table of two columns: the answer has fewer different values, or is the second."""
@@ -322,7 +326,7 @@ class _Table:
             return "", ""
         first, second = (len({as_text(value) for value in self.values(name)}) for name in columns)
         question, answer = columns if 2 * first > second else reversed(columns)
-        return f"{{{question}}}", answer
+        return (f"{{{question}}}", answer) if self._is_text(question) else ("", "")
 
     def names_of_classes(self, answer: str) -> str:
         """The column that has one name for each class id in the column of the answer; empty if there is none."""

@@ -21,7 +21,7 @@ from engine.own_data.answer_kind import (
     show_mathematics,
 )
 from engine.own_data.cells import as_text, is_filled, plain_name, value_of
-from engine.own_data.columns import ANSWERS, LABELS, RUBRIC, Columns, find_columns, names_in
+from engine.own_data.columns import ANSWERS, LABELS, RUBRICS, Columns, find_columns, names_in
 from engine.own_data.description import BY_ROW, Description, marks_of
 from engine.own_data.gold import SOLUTIONS, read_gold
 from engine.own_data.options import Options, is_options_column, mark_in
@@ -66,10 +66,10 @@ def describe(
         InputError: it is not clear which column is which, or the answers do not fit the comparison.
     """
     candidates = find_columns(rows, fields or {}, where, by_name=by_name, reads_images=reads_images)
+    if compare_as is None and plain_name(candidates[0].answer) in RUBRICS:
+        compare_as = "rubric"
     drafts = [_draft(columns, rows, class_names or {}) for columns in candidates]
     reads = [_answered(draft, rows) for draft in drafts]
-    if compare_as is None and plain_name(candidates[0].answer) == RUBRIC:
-        compare_as = "rubric"
     chosen: Description | None = None
     if compare_as in (None, *BY_ROW):
         chosen = next(filter(None, (_as_choices(draft, read) for draft, read in zip(drafts, reads, strict=True))), None)
@@ -134,7 +134,7 @@ def _compared(
         return replace(draft, how=how_compared(labelled, "label") if labelled else draft.how)
     if compare_as is not None:
         how = how_compared(firsts + (labelled if compare_as == "label" else []), compare_as)
-        return replace(draft, how=how)
+        return replace(draft, how=how, form="value" if how.kind == "rubric" else draft.form)
     if draft.form == "list":
         items = [item for _, answers in read for item in answers]
         is_of_labels = plain_name(draft.columns.answer) in LABELS

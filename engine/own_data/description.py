@@ -197,6 +197,8 @@ class Description:
         value = value_of(row, columns.answer)
         if is_options_column(columns.answer):
             return _best_scored(value)
+        if self.how.kind == "rubric":  # a list of criteria is one rubric
+            return tuple(filter(None, [as_text(value)]))
         answers = _gold_of(value, self.form)
         if self.is_boolean:
             answers = tuple({"true": "yes", "false": "no"}.get(answer, answer) for answer in answers)

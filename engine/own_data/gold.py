@@ -25,6 +25,10 @@ _TEXTS = ("text", "texts", "value", "spans", "aliases", "normalized_aliases", "a
 _POSITIONS = frozenset("answer_start start end answer_end types type matched_wiki_entity_name normalized_value".split())
 
 
+_NO_ANSWERS = ("proof", "notfound")
+"""What NuminaMath has where a problem has no answer that could be compared."""
+
+
 @dataclass(frozen=True)
 class Gold:
     """The right answers of a dataset.
@@ -64,7 +68,9 @@ def read_gold(values: Sequence[Any]) -> Gold:
 
 
 def listed(value: Any) -> Any:
-    """The list that a table writes as Python does, ``['a', 'b']``; other values as they are."""
+    """The list that a table writes as Python does, ``['a', 'b']``; None for what says that there is no answer."""
+    if value in _NO_ANSWERS:
+        return None
     if isinstance(value, str) and value.lstrip().startswith("['"):
         with contextlib.suppress(ValueError):
             return literal(value)

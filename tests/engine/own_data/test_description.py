@@ -8,7 +8,7 @@ import pytest
 from engine.answers.by_kind import compare
 from engine.answers.how_compared import HowCompared
 from engine.datasets import load_dataset
-from engine.errors import InputError
+from engine.errors import EmptyRowError, InputError
 from engine.own_data.describe import describe
 from engine.tasks.answers.task import truth_of
 from engine.tasks.registry import task_named
@@ -124,6 +124,37 @@ def test_a_question_has_what_it_is_about(name):
     columns, asked = OF_PUBLIC_DATA[name]
     text, answer, _ = plain(rows_of(**columns))
     assert (text, answer) == (asked.format(question(1)), "B")
+
+
+def test_functions_that_may_be_called_are_shown():
+    text, _, _ = plain(rows_of(query=question, answers="[]", tools='[{"name": "weather"}]'))
+    assert text.startswith('[{"name": "weather"}]\n\n')
+
+
+def test_a_list_of_criteria_is_one_rubric():
+    rubrics = [{"criterion": "Says to see a doctor", "points": 5}, {"criterion": "Is rude", "points": -3}]
+    rows = rows_of(prompt=[{"role": "user", "content": "I have pain."}], rubrics=rubrics)
+    text, answer, how = plain(rows)
+    assert (text, json.loads(answer), how.kind, how.also) == ("I have pain.", rubrics, "rubric", ())
+
+
+def test_problems_of_proofs_have_no_answer():
+    rows = rows_of(problem=question, answer=lambda n: "proof" if n % 4 == 0 else str(n), solution="So.")
+    description = described(rows)
+    assert description.how.kind == "number"
+    with pytest.raises(EmptyRowError):
+        description.plain_row(rows[0], "")
+
+
+@pytest.mark.parametrize("columns", [{"nums": [1, 2], "target": 3}, {"train": [{"input": 1}], "test": [{"input": 2}]}])
+def test_what_is_no_text_is_no_question(columns):
+    with pytest.raises(InputError, match="not clear which column is the question"):
+        described(rows_of(**columns))
+
+
+def test_the_best_wrong_answer_is_the_other_option():
+    rows = rows_of(question=question, best_answer=letter, best_incorrect_answer="w", incorrect_answers="w; v")
+    assert described(rows).columns.options == ("best_answer", "best_incorrect_answer")
 
 
 def test_a_word_may_be_the_question_or_the_answer():

@@ -129,7 +129,7 @@ def kodcode(test, solution="def half(x):\n    return x / 2\n"):
     ("test", "kinds"),
     [
         ("from solution import half\ndef test_it():\n    assert half(4) == 2\n    assert half(1) == 0.5", "call call"),
-        ("import pytest\nfrom solution import half\ndef test_it():\n    assert half(4) == 2\n"
+        ("import pytest\nfrom pytest import approx\nfrom solution import half\ndef test_it():\n    assert half(4) == 2\n"
          "def test_error():\n    with pytest.raises(TypeError):\n        half('')\n"
          "@pytest.mark.parametrize('x', [1])\ndef test_one(x):\n    assert half(x)\n", "call"),
         ("import math\nfrom solution import half\ndef test_it():\n    assert math.isclose(half(4), 2)", "assert"),
@@ -150,6 +150,7 @@ def test_a_row_of_kodcode(test, kinds):
 OMITTED = {
     "a class": kodcode("from solution import Stack\ndef test_it():\n    assert Stack()", "class Stack: pass"),
     "two functions": kodcode("from solution import half, twice\ndef test_it():\n    assert half(twice(1)) == 1"),
+    "any name": kodcode("from solution import *\ndef test_it():\n    assert half(4) == 2"),
     "a fixture": kodcode("from solution import half\ndef test_it(capsys):\n    assert half(4) == 2"),
     "trees": {**LEETCODE, "test": "def check(candidate):\n    assert candidate(tree([1])) == 2"},
     "a checker": {**STDIN["Codeforces"], "generated_checker": "import sys"},

@@ -12,7 +12,7 @@ import json
 import pickletools
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from engine.errors import OmittedRowError
@@ -36,8 +36,6 @@ _PYTHON_3 = 3
 _TEXTS = ("question", "problem", "prompt", "problem_statement", "description", "text")
 """Fields of the problem's text, in rows with inputs and outputs."""
 _OF_CODEFORCES = ("description", "input_format", "output_format")
-_OF_PYTEST = frozenset(["solution", "pytest"])
-"""Modules that tests of KodCode import: the program, and what this project does not run them with."""
 
 
 def own_form(row: Mapping[str, Any], default_id: str, prefix: str, public_tests: int) -> Mapping[str, Any] | None:
@@ -119,15 +117,15 @@ def _of_leetcode(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _of_kodcode(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row of KodCode, whose tests are functions for pytest. Those that need pytest itself are left out."""
-    body = [node for node in _parsed(row["test"]).body if not _uses_pytest(node)]
+    whole = _parsed(row["test"]).body
+    names, of_pytest = _imported(whole, "solution"), ["pytest", *_imported(whole, "pytest")]
+    body = [node for node in whole if _used(node).isdisjoint(of_pytest) and not _imported([node], "solution")]
     functions = [node for node in body if isinstance(node, ast.FunctionDef) and node.name.startswith("test")]
-    imports = [node for node in body if isinstance(node, ast.ImportFrom) and node.module in _OF_PYTEST]
-    names = [alias.name for node in imports if node.module == "solution" for alias in node.names]
     reference = parse_program(row.get("solution") or "")
     classes = {node.name for node in reference.body if isinstance(node, ast.ClassDef)} if reference else set()
     if len(names) != 1 or names[0] in {"*", *classes}:
         raise OmittedRowError("its tests use a class, or several functions of the program")
-    setup = "\n".join(ast.unparse(node) for node in body if node not in [*functions, *imports])
+    setup = "\n".join(ast.unparse(node) for node in body if node not in functions)
     tests: list[Any] = []
     for function in functions:
         if function.args.args:  # of fixtures
@@ -147,10 +145,18 @@ def _some(tests: list[Any]) -> list[Any]:
     return tests
 
 
-def _uses_pytest(node: ast.stmt) -> bool:
-    """Whether a statement imports pytest or uses it, as by ``pytest.raises`` or a fixture."""
-    names = [name.id for name in ast.walk(node) if isinstance(name, ast.Name)]
-    return "pytest" in [*names, *(alias.name for alias in getattr(node, "names", ()) if isinstance(alias, ast.alias))]
+def _imported(body: Iterable[ast.stmt], module: str) -> list[str]:
+    """The names that statements import from a module."""
+    imports = [node for node in body if isinstance(node, ast.ImportFrom) and node.module == module]
+    return [alias.name for node in imports for alias in node.names]
+
+
+def _used(node: ast.stmt) -> set[str]:
+    """The names that a statement uses or imports."""
+    parts = list(ast.walk(node))
+    return {part.id for part in parts if isinstance(part, ast.Name)} | {
+        part.name for part in parts if isinstance(part, ast.alias)
+    }
 
 
 def _given(row: Mapping[str, Any]) -> Any:

@@ -129,7 +129,8 @@ def kodcode(test, solution="def half(x):\n    return x / 2\n"):
     ("test", "kinds"),
     [
         ("from solution import half\ndef test_it():\n    assert half(4) == 2\n    assert half(1) == 0.5", "call call"),
-        ("import pytest\nfrom pytest import approx\nfrom solution import half\ndef test_it():\n    assert half(4) == 2\n"
+        ("import pytest\nfrom pytest import approx\nfrom solution import half\n"
+         "def test_it():\n    assert half(4) == 2\ndef test_near():\n    assert half(1) == approx(0.5)\n"
          "def test_error():\n    with pytest.raises(TypeError):\n        half('')\n"
          "@pytest.mark.parametrize('x', [1])\ndef test_one(x):\n    assert half(x)\n", "call"),
         ("import math\nfrom solution import half\ndef test_it():\n    assert math.isclose(half(4), 2)", "assert"),

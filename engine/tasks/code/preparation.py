@@ -42,16 +42,15 @@ class CodePreparation(DataPreparation):
             ConfigurationError: this machine cannot run programs.
         """
         reference, limits = facts_of(problem).reference, limits_of(problem)
-        if not reference:
-            return "no_reference", "there is no reference program"
-        report = _run(reference, problem, replace(limits, time_s=limits.time_s / 2, total_s=limits.total_s / 2))
-        if not report.all_passed:
-            status = next((str(failed) for failed in report.statuses if failed != "pass"), str(report.outcome))
-            passed = f"its reference passes {report.passed} of {report.total} tests"
-            return f"reference_{status}", f"{passed}: {report.detail or status}"
+        if reference:
+            report = _run(reference, problem, replace(limits, time_s=limits.time_s / 2, total_s=limits.total_s / 2))
+            if not report.all_passed:
+                status = next((str(failed) for failed in report.statuses if failed != "pass"), str(report.outcome))
+                passed = f"its reference passes {report.passed} of {report.total} tests"
+                return f"reference_{status}", f"{passed}: {report.detail or status}"
         if _run(empty_program(problem), problem, limits).all_passed:
             return "stub_passes", "a program that does nothing passes its tests"
-        return None
+        return None if reference else ("no_reference", "there is no reference program")
 
     def row(self, problem: Problem) -> dict[str, Any]:
         """The problem as a row that :func:`engine.tasks.code.problems.code_problem` reads."""

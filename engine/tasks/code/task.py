@@ -81,11 +81,13 @@ class CodeTask(Task[CodeReply]):
     def remarks(self, problems: Sequence[Problem]) -> list[str]:
         """Which problems have tests that their own reference fails, or that a program which does nothing passes.
 
-        Those with a reference are tried, as long as :func:`engine.tasks.trying.tried_before_run` allows.
+        They are tried as long as :func:`engine.tasks.trying.tried_before_run` allows.
         """
         tried, faults = 0, []
-        for problem in tried_before_run(problem for problem in problems if facts_of(problem).reference):
+        for problem in tried_before_run(problems):
             fault = self.preparation.fault(problem)
+            if fault is not None and fault[0] == "no_reference":
+                continue
             tried += 1
             if fault is not None:
                 faults.append(f"{problem.id}: {fault[1][:_MAX_REMARK_CHARS]}")

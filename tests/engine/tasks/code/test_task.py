@@ -70,6 +70,8 @@ def test_problems_whose_reference_fails_are_named_before_a_run():
     assert "p1: its reference passes 0 of 1 tests: NotPlainError" in faults[1]
     assert faults[2] == "  p2: a program that does nothing passes its tests"
     assert TASK.remarks([DOUBLE]) == []
+    silent = code_problem({"prompt": "Print.", "tests": '[{"input": "1", "output": ""}]'}, "p9")
+    assert TASK.remarks([silent])[1] == "  p9: a program that does nothing passes its tests"
 
 
 def test_the_seed_counts_all_tests_or_nothing():

@@ -67,12 +67,13 @@ def task_with_dataset(name: str) -> Task | None:
 
 def task_of_row(row: Mapping[str, Any]) -> Task | None:
     """The task of a row that names none, by the row's fields; None if they are not those of any task."""
-    of_project = next((task for task in _TASKS if not row.keys().isdisjoint(_declared(task, "ROW_FIELDS"))), None)
+    filled = {name for name, value in row.items() if value is not None}
+    of_project = next((task for task in _TASKS if not filled.isdisjoint(_declared(task, "ROW_FIELDS"))), None)
     if of_project is None and code.claims(row):
         of_project = "code"
     if of_project is not None:
         return task_named(of_project)
-    return next((task for task in _registered.values() if not row.keys().isdisjoint(task.row_fields)), None)
+    return next((task for task in _registered.values() if not filled.isdisjoint(task.row_fields)), None)
 
 
 def task_named(name: str) -> Task:

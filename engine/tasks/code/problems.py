@@ -47,7 +47,8 @@ def code_problem(row: Mapping[str, Any], default_id: str, *, prefix: str = "", p
         UnusableRowError: the row has no problem text or no tests, or a test cannot be read.
     """
     try:
-        own = own_form(row, default_id, prefix, public_tests)
+        filled = {name: value for name, value in row.items() if value is not None}
+        own = own_form(filled, default_id, prefix, public_tests)
         return None if own is None else _own(own, default_id)
     except KeyError as error:
         raise UnusableRowError("malformed", f"there is no field {error}") from None

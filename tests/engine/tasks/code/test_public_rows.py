@@ -187,6 +187,13 @@ def test_rows_without_tests_are_no_code(row):
     assert task_of_row(row) is None
 
 
+def test_in_a_mixed_table_other_rows_have_no_tests():
+    empty = dict.fromkeys(["tests", "test_list", "test", "input_output", "public_tests", "test_cases"])
+    assert task_of_row({**empty, "question": "Q", "answer": "A"}) is None
+    row = {**empty, **STDIN["rStar-Coder"]}
+    assert (task_of_row(row).name, len(facts_of(code_problem(row, "x")).tests)) == ("code", 2)
+
+
 @table("test", ["(1, 2)", "add(1, 2) == 3", "add", "1 + 1", "{'inputs': ['1'], 'outputs': ['2']}"])
 def test_a_statement_that_cannot_fail_is_no_test(test):
     with pytest.raises(UnusableRowError, match="every program would pass it"):

@@ -135,10 +135,9 @@ class Description:
         if kind in _OF_VALUES and columns.answer and answers:  # the value is the answer, whatever the other rows hold
             answers = (as_text(value_of(row, columns.answer)),)
         if not text or not answers:
-            empty = columns.answer if text else "".join(names_in(columns.question)[-1:])
-            raise EmptyRowError(
-                f"{where}: field {empty or columns.chat!r} is empty", fix="Fill it in, or remove the row."
-            )
+            name = (columns.answer if text else "".join(names_in(columns.question)[-1:])) or columns.chat
+            state = "has no answer that could be compared" if is_filled(value_of(row, name)) else "is empty"
+            raise EmptyRowError(f"{where}: field {name!r} {state}", fix="Fill it in, or remove the row.")
         options = self.options(row, text)
         how = self.how_of(answers, options) if kind is None else _as_row_says(str(kind), answers, self.how, where)
         if options is not None and self.has_options and not _shows(text, options):

@@ -25,8 +25,8 @@ _TEXTS = ("text", "texts", "value", "spans", "aliases", "normalized_aliases", "a
 _POSITIONS = frozenset("answer_start start end answer_end types type matched_wiki_entity_name normalized_value".split())
 
 
-_NO_ANSWERS = ("proof", "notfound")
-"""What NuminaMath has where a problem has no answer that could be compared."""
+_NO_ANSWER = re.compile(r'proof|notfound|\s*\[?\s*\{.*"(?:func_name|instruction_id)".*', re.DOTALL)
+"""What NuminaMath has where a problem has no answer; and the checks of replies in RLVR-IFEval, which are not here."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def read_gold(values: Sequence[Any]) -> Gold:
 
 def listed(value: Any) -> Any:
     """The list that a table writes as Python does, ``['a', 'b']``; None for what says that there is no answer."""
-    if value in _NO_ANSWERS:
+    if isinstance(value, str) and _NO_ANSWER.fullmatch(value):
         return None
     if isinstance(value, str) and value.lstrip().startswith("['"):
         with contextlib.suppress(ValueError):

@@ -138,11 +138,12 @@ def test_a_list_of_criteria_is_one_rubric():
     assert (text, json.loads(answer), how.kind, how.also) == ("I have pain.", rubrics, "rubric", ())
 
 
-def test_problems_of_proofs_have_no_answer():
-    rows = rows_of(problem=question, answer=lambda n: "proof" if n % 4 == 0 else str(n), solution="So.")
+@table("none", ["proof", "notfound", '{"func_name": "validate_word_count", "N": 3}', '[{"instruction_id": ["x:y"]}]'])
+def test_values_that_are_no_answers(none):
+    rows = rows_of(problem=question, answer=lambda n: none if n % 4 == 0 else str(n), solution="So.")
     description = described(rows)
     assert description.how.kind == "number"
-    with pytest.raises(EmptyRowError):
+    with pytest.raises(EmptyRowError, match="field 'answer' has no answer that could be compared"):
         description.plain_row(rows[0], "")
 
 

@@ -209,6 +209,12 @@ def replace_file(path: Path, content: bytes) -> None:
         stream.write(content)
 
 
+def write_file(path: Path, content: bytes) -> None:
+    """Replace a file as :func:`replace_file` does; its folder is made if needed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(path, content)
+
+
 @contextlib.contextmanager
 def replacement(path: Path) -> Iterator[BinaryIO]:
     """A file beside ``path`` that takes its place when the block ends without an error, and else is deleted.

@@ -14,7 +14,7 @@ from typing import Any
 
 from engine.errors import InputError, MissingInputError, ScaffoldError, quoted
 from engine.records import IMAGE_MARK, ImageReference
-from engine.storage.append_log import replace_file
+from engine.storage.append_log import write_file
 
 MOST_MB = 20
 """Providers refuse larger images, most of them smaller ones too."""
@@ -93,8 +93,7 @@ def _kept(content: bytes) -> ImageReference:
     digest = _digest(content)
     path = cache_folder() / "images" / digest
     if not path.is_file():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(path, content)
+        write_file(path, content)
     return ImageReference(source=str(path), sha256=digest)
 
 

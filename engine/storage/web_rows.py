@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from engine.errors import MissingInputError
-from engine.storage.append_log import replace_file
+from engine.storage.append_log import write_file
 from engine.storage.certificates import trusted_certificates
 from engine.storage.hub import is_offline
 
@@ -48,8 +48,7 @@ def rows_from_web(
         raise MissingInputError(what, why=f"{url}: {error or type(error).__name__}") from error
     if wrong := fault(rows):
         raise MissingInputError(what, why=f"{url}: {wrong}")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode())
+    write_file(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode())
     return rows
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol, TextIO, TypeAlias
 
 from engine.errors import InputError
-from engine.storage.append_log import replace_file
+from engine.storage.append_log import write_file
 from engine.tasks.registry import task_of_function
 from grpo_training.cli.entry import cancel_in
 from grpo_training.cli.parsing import validated
@@ -120,8 +120,7 @@ def _written(rows: Iterable[Mapping[str, Any]] | _Frame) -> Path:
         raise InputError("A row has a value that JSON does not know", why=str(error)) from None
     name = f"rows-{hashlib.sha256(content).hexdigest()[:8]}"
     path = run_folder(name).folder.parent / f"{name}.jsonl"
-    path.parent.mkdir(exist_ok=True)
-    replace_file(path, content)
+    write_file(path, content)
     return path
 
 

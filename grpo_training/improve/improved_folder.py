@@ -16,7 +16,7 @@ from engine.experience.events import ChoiceRecord, GateEvent
 from engine.experience.library import ExperienceLibrary
 from engine.llm.requests import response_format
 from engine.records import Experience, Problem, RolloutGroup
-from engine.storage.append_log import replace_file
+from engine.storage.append_log import write_file
 from engine.storage.rollout_store import read
 from engine.task_protocols import ReadsQuestions, schema_of
 from engine.tasks.registry import task_named
@@ -219,7 +219,6 @@ def write_improved(folder: Path, result: Result, experiences: Sequence[Experienc
         experiences: those of the library that are in use.
         run: folder of the run, which the report shows.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     improved = Improved(result, experiences)
     rows = [experience.model_dump(mode="json") for experience in experiences]
     files = {
@@ -230,11 +229,11 @@ def write_improved(folder: Path, result: Result, experiences: Sequence[Experienc
         RESULT: result.model_dump_json(indent=2) + "\n",  # last: a folder with it is complete
     }
     for name, text in files.items():
-        replace_file(folder / name, text.encode("utf-8", "replace"))
+        write_file(folder / name, text.encode("utf-8", "replace"))
     own_files = [Path(result.task.rpartition(":")[0]), Path(result.prompts)]  # those of the project are no files
     for file in own_files:
         if file.is_file() and file.parent.resolve() != folder.resolve():
-            replace_file(folder / file.name, file.read_bytes())
+            write_file(folder / file.name, file.read_bytes())
     report = folder / _REPORT
     with suppress(FileNotFoundError):
         report.unlink()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import InputError, MissingInputError
-from engine.storage.append_log import replace_file
+from engine.storage.append_log import write_file
 from engine.storage.json_lines import bad_line, json_lines
 
 
@@ -48,8 +48,7 @@ def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> int:
 
 def write_text(path: Path, text: str) -> None:
     """Write a file; its folder is made if needed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(path, text.encode(errors="replace"))
+    write_file(path, text.encode(errors="replace"))
 
 
 def sha256(path: Path) -> str:

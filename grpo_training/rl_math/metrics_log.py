@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
-from engine.storage.append_log import replace_file, write_all
+from engine.storage.append_log import write_all, write_file
 from grpo_training.rl_math.progress import TrainingProgress
 from grpo_training.runs.trackers import Trackers
 
@@ -36,7 +36,6 @@ def open_metrics(
         clock: monotonic seconds.
         trackers: get each line too.
     """
-    run_dir.mkdir(parents=True, exist_ok=True)
     with (
         closing(TrainingProgress(total, done=done, stream=stream, clock=clock)) as progress,
         closing(MetricsLog(run_dir / "metrics.jsonl", resume_step=done, trackers=trackers)) as log,
@@ -59,7 +58,7 @@ class MetricsLog:
     def __init__(self, path: Path, *, resume_step: int = 0, trackers: Trackers | None = None) -> None:
         self._trackers = trackers
         kept = _lines_up_to(path, resume_step)
-        replace_file(path, b"".join(line + b"\n" for line in kept))
+        write_file(path, b"".join(line + b"\n" for line in kept))
         self._file = path.open("ab", buffering=0)
 
     def close(self) -> None:

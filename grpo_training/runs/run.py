@@ -14,7 +14,7 @@ from typing import Any, Protocol, TextIO, TypeVar
 from pydantic import BaseModel, Field, ValidationError
 
 from engine.errors import InputError
-from engine.storage.append_log import replace_file
+from engine.storage.append_log import write_file
 from engine.storage.lines import file_stamp
 from grpo_training.runs.settings import HOW_ASKED, ResumableSettings
 
@@ -113,8 +113,7 @@ class RunManifest(BaseModel):
     def save(self) -> None:
         """Write the file atomically."""
         content = json.dumps(self.model_dump(exclude_defaults=True), indent=2, ensure_ascii=False)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(self.path, content.encode(errors="replace") + b"\n")
+        write_file(self.path, content.encode(errors="replace") + b"\n")
 
     def differences(self, settings: ResumableSettings, facts: Mapping[str, Any]) -> dict[str, str]:
         """A text for each setting or fact that differs, such as ``tau: stored 0.05, given 0.2``.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from engine.storage.append_log import replace_file
+from engine.storage.append_log import write_file
 from grpo_training.selector.choice import choose_shots
 from grpo_training.selector.data.beam_file import beam_entry, load_groups
 from grpo_training.selector.data.sources import load_embeddings, record_of
@@ -23,7 +23,6 @@ def predict(settings: PredictSettings) -> int:
         str(group.query): beam_entry(group.query, ranked, group.pool)
         for group, ranked in zip(groups, chosen, strict=True)
     }
-    settings.output.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(settings.output, json.dumps(entries).encode() + b"\n")
+    write_file(settings.output, json.dumps(entries).encode() + b"\n")
     print(f"{len(entries)} queries, {shots} shots each: {settings.output}")
     return 0

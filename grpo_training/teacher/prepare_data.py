@@ -14,7 +14,7 @@ from engine.cores import usable_cores
 from engine.datasets import load_dataset
 from engine.errors import InputError, MissingInputError
 from engine.records import Problem
-from engine.storage.append_log import replace_file
+from engine.storage.append_log import write_file
 from engine.task_datasets import DataPreparation
 from grpo_training.cli.bar import progress_bar
 from grpo_training.cli.terminal_text import say
@@ -51,10 +51,9 @@ def run(settings: PrepareSettings, preparations: Sequence[DataPreparation]) -> i
     train = without_near_duplicates(train, val, settings.near_duplicate, drops)
     if not train or not val:
         raise InputError(f"Nothing to write: {len(train)} problems for training, {len(val)} for validation")
-    settings.output_dir.mkdir(parents=True, exist_ok=True)
     for name, problems in (("train", train), ("val", val)):
         lines = (json.dumps(rows[problem.id], ensure_ascii=False) + "\n" for problem in problems)
-        replace_file(settings.output_dir / f"{name}.jsonl", "".join(lines).encode())
+        write_file(settings.output_dir / f"{name}.jsonl", "".join(lines).encode())
     reasons = Counter(reason for _, reason, _ in drops)
     report = {
         "settings": settings.model_dump(mode="json", exclude={"output_dir"}),
@@ -64,7 +63,7 @@ def run(settings: PrepareSettings, preparations: Sequence[DataPreparation]) -> i
         "dropped": dict(reasons.most_common()),
         "dropped_problems": [{"id": problem, "reason": reason, "why": why[:300]} for problem, reason, why in drops],
     }
-    replace_file(settings.output_dir / "data_report.json", (json.dumps(report, indent=2) + "\n").encode())
+    write_file(settings.output_dir / "data_report.json", (json.dumps(report, indent=2) + "\n").encode())
     print(f"train: {len(train)} problems   val: {len(val)} problems   dropped: {len(drops)}")
     for reason, count in reasons.most_common():
         say(f"  {reason}: {count}")

@@ -9,7 +9,7 @@ from engine.cores import usable_cores
 from engine.datasets import load_problems
 from engine.errors import InputError, ScaffoldError
 from engine.records import Completion, Fault, Problem
-from engine.storage.append_log import replace_file
+from engine.storage.append_log import write_file
 from engine.storage.lines import encode_line
 from engine.storage.rollout_store import read
 from engine.task_protocols import PreparesData
@@ -54,8 +54,7 @@ def run(settings: VerifySettings) -> int:
         for trace in accept(group, (), _canonical, most=settings.accept_per_task, max_chars=settings.max_chars):
             statistics.add(trace)
             lines.append(encode_line(trace))
-    settings.output.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(settings.output, b"".join(line + b"\n" for line in lines))
+    write_file(settings.output, b"".join(line + b"\n" for line in lines))
     print(table(statistics.rows()), flush=True)
     print(f"Traces are stored in {settings.output}")
     return 0

@@ -13,7 +13,7 @@ from typing import Any
 from engine.errors import InputError
 from engine.records import Problem
 from engine.statistics.paired import clustered_share, paired_difference
-from engine.storage.append_log import replace_file
+from engine.storage.append_log import write_file
 from grpo_training.selector.asking.answers import ask_with_shots, score
 from grpo_training.selector.choice import choose_shots
 from grpo_training.selector.data.embeddings import EmbeddingTable
@@ -84,8 +84,7 @@ def infer(settings: InferSettings) -> int:
             figures = _figures(way, {other: by_way[other] for other in against}, len(queries))
             metrics[f"{name}: shot_num={count}"] = figures
             lines.append(f"{count} shots, {name:10} {_shown(figures, against)}")
-    settings.output.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(settings.output, json.dumps(metrics, indent=2).encode() + b"\n")
+    write_file(settings.output, json.dumps(metrics, indent=2).encode() + b"\n")
     print(*lines, sep="\n")
     if same:
         print(f"{len(same)} queries are also among the shots; none was a shot of itself.")

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from engine.errors import InputError
-from engine.storage.append_log import replace_file
+from engine.storage.append_log import write_file
 from grpo_training.selector.asking.answers import ask_with_shots, measurements
 from grpo_training.selector.choice import choose_shots
 from grpo_training.selector.data.beam_file import load_groups
@@ -61,8 +61,7 @@ def measure_rewards(settings: RewardsSettings) -> int:
             "candidate_pool_ids": list(group.pool),
             "pointer_candidates": measured,
         }
-    settings.output.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(settings.output, json.dumps(entries, ensure_ascii=False).encode() + b"\n")
+    write_file(settings.output, json.dumps(entries, ensure_ascii=False).encode() + b"\n")
     print(f"queries whose sequences differ in accuracy: {with_spread} of {len(groups)}: {settings.output}")
     return 0
 

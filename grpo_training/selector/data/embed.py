@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.storage.append_log import replace_file
+from engine.storage.append_log import write_file
 from grpo_training.selector.data.embedders import embedded
 from grpo_training.selector.data.embeddings import EmbeddingTable
 from grpo_training.selector.data.images import image_paths
@@ -53,8 +53,7 @@ def embed_items(model: str, items: Sequence[str], modality: str, folder: Path) -
         "items": len(items),
         "dimensions": table.dimensions,
     }
-    folder.mkdir(parents=True, exist_ok=True)
     path = folder / FILES[modality]
-    replace_file(path.with_suffix(".json"), json.dumps(record, indent=2).encode() + b"\n")
-    replace_file(path, buffer.getvalue())
+    write_file(path.with_suffix(".json"), json.dumps(record, indent=2).encode() + b"\n")
+    write_file(path, buffer.getvalue())
     return table

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from engine.errors import InputError, MissingInputError, first_line
-from engine.storage.append_log import replace_file
+from engine.storage.append_log import write_file
 from grpo_training.selector.model.pointer import PointerSelector, SelectorConfig
 
 FORMAT = 1
@@ -54,8 +54,7 @@ def save_atomically(path: Path, content: dict[str, Any]) -> None:
     """``torch.save`` of plain values and tensors; a crash leaves the old file or the new one."""
     buffer = io.BytesIO()
     torch.save(content, buffer)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(path, buffer.getvalue())
+    write_file(path, buffer.getvalue())
 
 
 def load_model(path: Path, version: str | None = None) -> tuple[PointerSelector, CheckpointInfo]:

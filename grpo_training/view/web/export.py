@@ -7,7 +7,7 @@ from pathlib import Path
 
 from engine.errors import InputError, MissingInputError
 from engine.records import RolloutGroup
-from engine.storage.append_log import replace_file
+from engine.storage.append_log import write_file
 from engine.storage.summaries import GroupSummary
 from grpo_training.view.data.record_index import RecordIndex
 from grpo_training.view.data.runs import Store
@@ -45,8 +45,7 @@ def export(store: Store, target: Path, groups: int) -> int:
         )
     chosen = {run.id: _chosen(store.index(run).update(), groups) for run in store.runs if run.kind == "generator"}
     html, count = in_one_file(_pages(store, chosen))
-    target.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(target, html.encode())
+    write_file(target, html.encode())
     return count
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from engine.errors import InputError, LockHeldError
 from engine.storage import append_log
-from engine.storage.append_log import AppendLog, FileChangedError, replace_file, replacement, writer_of
+from engine.storage.append_log import AppendLog, FileChangedError, replace_file, replacement, write_file, writer_of
 from engine.storage.lines import LineReader, is_json_object
 from tests.support.full_disk import largest_file
 from tests.support.table import table
@@ -310,6 +310,13 @@ def test_a_file_that_cannot_be_replaced_stays_and_is_named(tmp_path):
         replace_file(tmp_path / "no" / "b.json", b"new")
     assert caught.value.filename == str(tmp_path / "no" / "b.json")
     assert [(entry.name, entry.read_bytes()) for entry in tmp_path.iterdir()] == [("a.json", b"old")]
+
+
+def test_a_file_is_written_in_a_folder_that_is_made(tmp_path):
+    path = tmp_path / "new" / "folder" / "a.json"
+    write_file(path, b"one")
+    write_file(path, b"two")
+    assert [(entry.name, entry.read_bytes()) for entry in path.parent.iterdir()] == [("a.json", b"two")]
 
 
 def test_a_lock_that_cannot_name_its_holder_names_the_file(tmp_path, monkeypatch):

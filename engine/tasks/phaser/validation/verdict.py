@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from engine.records import Fault, Outcome, Record
-from engine.storage.append_log import replace_file
+from engine.storage.append_log import write_file
 from engine.tasks.phaser.validation.observed import Observed
 
 STAGES = ("parse", "safety", "signals", "eslint", "api", "must_use", "runtime")
@@ -140,8 +140,7 @@ class RuntimeReport(Record):
         """Write the picture, if there is one, and make its folder; whether there is one."""
         if self.screenshot is None:
             return False
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(path, base64.b64decode(self.screenshot))
+        write_file(path, base64.b64decode(self.screenshot))
         return True
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, closing
 from importlib import import_module
 from typing import Any, Literal
 
@@ -65,14 +65,9 @@ class Trackers:
                 _log.warning("⚠ %s gets no more figures: %s: %s", name, type(error).__name__, error)
 
 
-@contextmanager
-def open_trackers(names: Sequence[Tracker], run: str, settings: BaseModel) -> Iterator[Trackers]:
+def open_trackers(names: Sequence[Tracker], run: str, settings: BaseModel) -> AbstractContextManager[Trackers]:
     """Trackers of a run with these settings; they end with the block."""
-    trackers = Trackers(names, run, settings.model_dump(mode="json") if names else {})
-    try:
-        yield trackers
-    finally:
-        trackers.close()
+    return closing(Trackers(names, run, settings.model_dump(mode="json") if names else {}))
 
 
 def _begin_mlflow(mlflow: Any, run: str, settings: dict[str, Any]) -> Any:

@@ -8,6 +8,7 @@ import json
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TextIO, TypeAlias
@@ -130,14 +131,13 @@ def _in_own_thread(work: Callable[[], tuple[Improved, Path]]) -> tuple[Improved,
         asyncio.get_running_loop()
     except RuntimeError:
         return work()
-    outcome: list[tuple[Improved, Path]] = []
-    errors: list[BaseException] = []
+    outcome: Future[tuple[Improved, Path]] = Future()
 
     def run() -> None:
         try:
-            outcome.append(work())
+            outcome.set_result(work())
         except BaseException as error:  # noqa: BLE001 - it is raised by the caller
-            errors.append(error)
+            outcome.set_exception(error)
 
     thread = threading.Thread(target=run, name="improve")
     thread.start()
@@ -147,6 +147,4 @@ def _in_own_thread(work: Callable[[], tuple[Improved, Path]]) -> tuple[Improved,
         cancel_in(thread.ident or 0)
         thread.join()
         raise
-    if errors:
-        raise errors[0]
-    return outcome[0]
+    return outcome.result()

@@ -43,6 +43,9 @@ class AppendLog:
         wait_s: how many seconds ``hold`` waits for another writer.
         sleep: as ``time.sleep``.
         clock: monotonic time in seconds.
+
+    Attributes:
+        held: whether this object holds the lock.
     """
 
     def __init__(
@@ -58,7 +61,7 @@ class AppendLog:
         self._fd: int | None = None
         self._size: int | None = None
         """The size of the file after the last append of this holder."""
-        self._held = False
+        self.held = False
         self._guard = threading.RLock()
 
     @contextlib.contextmanager
@@ -77,7 +80,7 @@ class AppendLog:
             with named_if_full(self.path):
                 os.ftruncate(lock, 0)
                 os.pwrite(lock, holder.encode(errors="replace"), 0)
-            self._held = True
+            self.held = True
             try:
                 if self.path.exists():
                     self._open()
@@ -130,7 +133,7 @@ class AppendLog:
                     fix="Lower --rollouts or --max-tokens, or leave --logprobs out.",
                 )
         with self._guard:
-            if not self._held:
+            if not self.held:
                 raise RuntimeError("append outside of hold()")
             fd = self._open()
             self.check()
@@ -144,11 +147,6 @@ class AppendLog:
                 error.filename = error.filename or str(self.path)
                 raise
             self._size = start + len(content)
-
-    @property
-    def held(self) -> bool:
-        """Whether this object holds the lock."""
-        return self._held
 
     def _acquire(self, lock: int) -> None:
         deadline = self._clock() + self._wait_s
@@ -177,7 +175,7 @@ class AppendLog:
 
     def _close(self) -> None:
         with self._guard:
-            self._held = False
+            self.held = False
             if self._fd is not None:
                 os.close(self._fd)
                 self._fd = self._size = None

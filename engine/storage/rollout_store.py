@@ -55,15 +55,13 @@ class RolloutStore:
         self.path = Path(path)
         self._log = AppendLog(self.path)
 
-    @contextlib.contextmanager
-    def hold(self) -> Iterator[RolloutStore]:
+    def hold(self) -> contextlib.AbstractContextManager[None]:
         """Hold the file's lock for the block.
 
         Raises:
             LockHeldError: another process holds it; the error names the process.
         """
-        with self._log.hold():
-            yield self
+        return self._log.hold()
 
     def append(self, *records: Record) -> None:
         """Append records with the format version, with one sync to disk.

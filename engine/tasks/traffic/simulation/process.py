@@ -125,16 +125,11 @@ class _Server:
         self._control, theirs = socket.socketpair()
         paths = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
         with theirs:
-            self._process = subprocess.Popen(
+            self.process = subprocess.Popen(
                 [sys.executable, "-m", _SERVER, str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
             )
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether another one is needed."""
-        return self._process.poll() is not None
 
     def connection(self) -> Connection:
         """A connection to a new fork."""
@@ -149,7 +144,7 @@ _servers: list[_Server] = []
 
 def _server() -> _Server:
     with _guard:
-        if not _servers or _servers[-1].has_ended:
+        if not _servers or _servers[-1].process.poll() is not None:
             _servers.append(_Server())
         return _servers[-1]
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import time
 import zlib
-from collections.abc import Mapping
 from typing import Any
 
 from engine.errors import ConfigurationError
@@ -54,6 +53,10 @@ class PhaserValidator:
         workers: programs that are read, and programs that are run, at the same time.
         runs: whether programs will be run, which needs Chromium.
 
+    Attributes:
+        versions: what a verdict depends on besides the request and the code of this package: ``phaser``, ``node``,
+            ``chromium`` (empty if nothing is run), and the SHA-256 of the index (``api_index``).
+
     Raises:
         ConfigurationError: Node.js, a package, Chromium or the sandbox is not as it must be; with the fix.
     """
@@ -64,8 +67,8 @@ class PhaserValidator:
         self._level = level_for_rewards()
         self._readers = ProcessPool(workers, self._start_reader)
         self._browsers = ProcessPool(workers, self._start_browser)
-        self._versions = {"phaser": index.phaser_version, "node": self._node.version, "api_index": index.sha256}
-        self._versions["chromium"] = ""
+        self.versions = {"phaser": index.phaser_version, "node": self._node.version, "api_index": index.sha256}
+        self.versions["chromium"] = ""
         try:
             for pool in (self._browsers, self._readers) if runs else (self._readers,):
                 with pool.member():
@@ -78,14 +81,6 @@ class PhaserValidator:
                 why=printed,
                 fix=f"Run `make phaser`. The processes can read only {NODE_FOLDER} and the system's libraries.",
             ) from None
-
-    @property
-    def versions(self) -> Mapping[str, str]:
-        """What a verdict depends on besides the request and the code of this package.
-
-        ``phaser``, ``node``, ``chromium`` (empty if nothing is run), and the SHA-256 of the index (``api_index``).
-        """
-        return dict(self._versions)
 
     def validate(self, request: ValidationRequest) -> Validation:
         """Validate a program. Safe to call from several threads; blocks while all processes are busy.
@@ -107,7 +102,7 @@ class PhaserValidator:
                 gates={stage: Gate() for stage in STAGES},
                 runtime=RuntimeReport(outcome=RuntimeOutcome.INFRA_ERROR, message=message[:300]),
                 deterministic=False,
-                versions=self._versions,
+                versions=self.versions,
             )
         is_too_complex = any(finding.code == "too_complex" for finding in static.findings)
         return Validation(
@@ -117,7 +112,7 @@ class PhaserValidator:
             runtime=report,
             findings=static.findings,
             deterministic=report.outcome is not RuntimeOutcome.TIMEOUT and not is_too_complex,
-            versions=self._versions,
+            versions=self.versions,
         )
 
     def close(self) -> None:
@@ -201,7 +196,7 @@ class PhaserValidator:
         if self._chromium is None:
             raise SandboxError("the validator was made to read programs only")
         process = start_browser(self._node, self._chromium)
-        self._versions["chromium"] = str(process.receive(_START_S)["ready"])
+        self.versions["chromium"] = str(process.receive(_START_S)["ready"])
         return process
 
 

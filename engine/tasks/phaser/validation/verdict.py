@@ -180,15 +180,13 @@ class Validation(Record):
 
     def rows(self) -> Mapping[str, Any]:
         """The validation as a scored row stores it, with the keys of seed 000."""
-        errors = [_row(finding) for finding in self.findings if finding.severity == "error"]
-        warnings = [_row(finding) for finding in self.findings if finding.severity == "warning"]
-        usage = self.api_usage.model_dump(mode="json")
+        rows = [finding.model_dump(mode="json", exclude_none=True) for finding in self.findings]
         observed = self.runtime.observed
         return {
             **{f"{name}_ok": self.gates[gate].ok for name, gate in _SEED_GATES.items()},
-            "errors": errors,
-            "warnings": warnings,
-            "api_usage": usage,
+            "errors": [row for row in rows if row["severity"] == "error"],
+            "warnings": [row for row in rows if row["severity"] == "warning"],
+            "api_usage": self.api_usage.model_dump(mode="json"),
             "runtime": {
                 "ms": self.runtime.ms,
                 "crashed": self.runtime.outcome not in (RuntimeOutcome.OK, RuntimeOutcome.SKIPPED),
@@ -206,7 +204,3 @@ class Validation(Record):
 
 
 _SEED_GATES = {"parse": "parse", "lint": "eslint", "api": "api", "runtime": "runtime"}
-
-
-def _row(finding: Finding) -> dict[str, Any]:
-    return {key: value for key, value in finding.model_dump(mode="json").items() if value is not None}

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from grpo_training.cli.entry import run_command
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; the exit code."""
+def main(argv: Sequence[str] | None = None, number: int = 1) -> int:
+    """Run the command of a generator; the exit code."""
     from grpo_training.cli.parsing import parse_settings
     from grpo_training.learning.settings import GeneratorSettings
 
-    settings = parse_settings(GeneratorSettings, argv, "grpo_training.generator1")
+    settings = parse_settings(GeneratorSettings, argv, f"grpo_training.generator{number}")
     from grpo_training.learning.generator import run_generator
 
-    return run_generator(1, settings)
+    return run_generator(number, settings)
 
 
 if __name__ == "__main__":

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import partial
 
+from grpo_training import generator1
 from grpo_training.cli.entry import run_command
 
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; the exit code."""
-    from grpo_training.cli.parsing import parse_settings
-    from grpo_training.learning.settings import GeneratorSettings
-
-    settings = parse_settings(GeneratorSettings, argv, "grpo_training.generator2")
-    from grpo_training.learning.generator import run_generator
-
-    return run_generator(2, settings)
+main = partial(generator1.main, number=2)
+"""Run the command; the exit code."""
 
 
 if __name__ == "__main__":

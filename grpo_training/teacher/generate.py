@@ -28,6 +28,7 @@ from grpo_training.agents.generator import prompt_hash
 from grpo_training.agents.teacher import ROLE, TeacherAgent
 from grpo_training.cli.check_report import CheckReport
 from grpo_training.cli.entry import run_async
+from grpo_training.cli.settings import WORKING_DIR
 from grpo_training.runs.run import Run
 from grpo_training.serve.endpoints import open_client
 from grpo_training.serve.local_server import local_server
@@ -108,9 +109,11 @@ async def generate(settings: TeacherSettings, manager: ApiManager) -> int:
         ScaffoldError: bad input, an endpoint that refuses, an exhausted budget, or problems that were left open.
     """
     store = RolloutStore(settings.output)
-    files = Run(settings.manifest, [settings.output], lock=store)
+    manifest_path = settings.output.with_name(f"{settings.output.stem}_run.json")
+    files = Run(manifest_path, [settings.output], lock=store)
     settings = files.resumed(settings)
-    problems = load_problems(settings.source, max_problems=settings.max_tasks)
+    source = settings.dataset or str(settings.train_data or WORKING_DIR / "data/train.jsonl")
+    problems = load_problems(source, max_problems=settings.max_tasks)
     task, canonical = _only_task(problems)
     facts = _facts(manager, prompt_hash(task, settings.prompts))
     with files.open(settings, facts) as manifest:

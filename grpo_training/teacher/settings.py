@@ -113,11 +113,6 @@ class TeacherSettings(AcceptanceSettings, ClientSettings, ResumableSettings):
         return self
 
     @property
-    def source(self) -> str:
-        """The file or dataset of the problems."""
-        return self.dataset or str(self.train_data or WORKING_DIR / "data/train.jsonl")
-
-    @property
     def sampling(self) -> Sampling:
         """How replies are sampled."""
         return Sampling(temperature=self.temperature, top_p=self.top_p, max_tokens=self.max_tokens, seed=self.seed)
@@ -131,8 +126,3 @@ class TeacherSettings(AcceptanceSettings, ClientSettings, ResumableSettings):
             template = body.get("chat_template_kwargs") or {}
             body["chat_template_kwargs"] = {**template, "enable_thinking": self.enable_thinking}
         return body
-
-    @property
-    def manifest(self) -> Path:
-        """The manifest beside the output."""
-        return self.output.with_name(f"{self.output.stem}_run.json")

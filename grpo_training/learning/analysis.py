@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 
 from engine.api_manager import ANALYST_ROLE, ApiManager
 from engine.errors import InputError
@@ -58,6 +58,7 @@ def make_analyst(
     )
 
 
+@dataclass(eq=False)
 class ExperienceExtractor:
     """Turns groups into experiences: the analyst proposes additions, the library applies the valid ones.
 
@@ -73,27 +74,20 @@ class ExperienceExtractor:
         learns: whether anything is extracted; else the library is used as it is, and is not written.
     """
 
-    def __init__(
-        self,
-        start: BeginEvent,
-        analyst: ExperienceAnalyst,
-        library: ExperienceLibrary,
-        *,
-        on_trial: bool = False,
-        kinds: ProblemKinds | None = None,
-        asks: bool = True,
-        makes_cases: bool = False,
-        makes_instructions: bool = False,
-        learns: bool = True,
-    ) -> None:
-        self.library, self.learns = library, learns
-        self._start, self._analyst = start, analyst
-        self._on_trial, self._kinds = on_trial, kinds
-        self._asks, self._makes_cases, self._makes_instructions = asks, makes_cases, makes_instructions
+    start: BeginEvent
+    analyst: ExperienceAnalyst
+    library: ExperienceLibrary
+    _: KW_ONLY
+    on_trial: bool = False
+    kinds: ProblemKinds | None = None
+    asks: bool = True
+    makes_cases: bool = False
+    makes_instructions: bool = False
+    learns: bool = True
 
     def begin(self) -> LibraryState:
         """The library state of the run's first prompts; the same after a restart."""
-        return self.library.begin_run(self._start) if self.learns else self.library.state
+        return self.library.begin_run(self.start) if self.learns else self.library.state
 
     def notes(self) -> list[str]:
         """What is to be known about experiences that were there before the run; to be read before :meth:`begin`."""
@@ -103,8 +97,8 @@ class ExperienceExtractor:
             used = f"the {counted(count, 'experience')} of the library {unchanged}" if count else "the library is empty"
             return [f"Only rollouts are collected, and {used} (--learn none)"]
         earlier = [entry.event for entry in self.library.history() if isinstance(entry.event, BeginEvent)]
-        start, trials = self._start, self.library.state.trials
-        if not self._on_trial or not self.library.state.live or any(event.run == start.run for event in earlier):
+        start, trials = self.start, self.library.state.trials
+        if not self.on_trial or not self.library.state.live or any(event.run == start.run for event in earlier):
             return []
         notes = []
         if trials.model not in ("", start.model):
@@ -126,12 +120,12 @@ class ExperienceExtractor:
 
     def why_not_asked(self, step: Step, state: LibraryState) -> str:
         """Why the analyst is not asked about a group with sigma > tau; empty if it is."""
-        if not self._asks:
+        if not self.asks:
             return "--k 0: the analyst is not asked"
-        if len(state.of_kind("lesson")) >= self.library.capacity and not (self._on_trial and state.least_promising()):
-            may_help = ", and each of its experiences may still help" if self._on_trial else ""
+        if len(state.of_kind("lesson")) >= self.library.capacity and not (self.on_trial and state.least_promising()):
+            may_help = ", and each of its experiences may still help" if self.on_trial else ""
             return f"the library is full{may_help}: the analyst is not asked"
-        if not self._on_trial:
+        if not self.on_trial:
             return ""
         if self._unmeasured_of_kind(step.problem, state) >= MAX_UNMEASURED:
             return (
@@ -151,7 +145,7 @@ class ExperienceExtractor:
         Where an answer alone makes a case, all problems become cases then; else each is asked once before.
         """
         is_case = step.epoch > 0 or task_named(step.problem.task).teaching(step.problem).is_choice
-        needs_more = self._makes_instructions or (self._asks and state.trials.belief_in("lesson").helps)
+        needs_more = self.makes_instructions or (self.asks and state.trials.belief_in("lesson").helps)
         return is_case and not needs_more and state.trials.cases_help(_CASES_HELP)
 
     def _unmeasured_of_kind(self, problem: Problem, state: LibraryState) -> int:
@@ -159,7 +153,7 @@ class ExperienceExtractor:
 
         Pinned ones are in both prompts, and take no share of the differences.
         """
-        kinds, is_measured = self._kinds, state.trials.is_measured
+        kinds, is_measured = self.kinds, state.trials.is_measured
         lessons = (lesson for lesson in state.of_kind("lesson") if lesson.status != "pinned")
         unmeasured = (lesson for lesson in lessons if not is_measured(lesson.id))
         alike = (lesson for lesson in unmeasured if kinds is None or kinds.is_of_kind(problem, lesson))
@@ -173,7 +167,7 @@ class ExperienceExtractor:
         """
         if not self.learns:
             return self._unchanged(step)
-        recorded = self.library.recorded(self._start.run, step.number)
+        recorded = self.library.recorded(self.start.run, step.number)
         if recorded is not None and (recorded.problem_id, recorded.epoch) != (step.problem.id, step.epoch):
             raise InputError(
                 f"Step {step.number} of this run was {recorded.problem_id}, and is {step.problem.id} now",
@@ -194,9 +188,9 @@ class ExperienceExtractor:
             return None if reason is None else reason.message
 
         # The same attempts may be made again in a later pass, and then teach something else.
-        sample_index = step.epoch if self._analyst.temperature else 0
+        sample_index = step.epoch if self.analyst.temperature else 0
         proposal, instruction = await asyncio.gather(
-            self._analyst.propose(step.problem, group.attempts, objection, sample_index, _step_in_turn(step)),
+            self.analyst.propose(step.problem, group.attempts, objection, sample_index, _step_in_turn(step)),
             self._instruction(step, state),
         )
         if isinstance(instruction, Fault):
@@ -206,11 +200,11 @@ class ExperienceExtractor:
     async def _instruction(self, step: Step, state: LibraryState) -> Instruction | Fault | None:
         """An instruction that the analyst proposes, for every sixteenth problem while there is place for one."""
         misses = [*{miss.problem_id: miss for miss in state.misses}.values()][-_MOST_MISSES:]
-        is_due = self._makes_instructions and step.number % _INSTRUCTION_EVERY == 0 and len(misses) >= _FEWEST_MISSES
+        is_due = self.makes_instructions and step.number % _INSTRUCTION_EVERY == 0 and len(misses) >= _FEWEST_MISSES
         present = state.of_kind("instruction")
         if not is_due or (len(present) >= MAX_INSTRUCTIONS and not state.least_promising("instruction")):
             return None
-        return await self._analyst.propose_instruction(task_named(step.problem.task), misses, present)
+        return await self.analyst.propose_instruction(task_named(step.problem.task), misses, present)
 
     def record(self, step: Step, group: ScoredGroup, proposal: Proposal | None) -> StepResult:
         """Record the step and add the valid experiences of its proposal to the library."""
@@ -218,7 +212,7 @@ class ExperienceExtractor:
             return self._unchanged(step)
         event = StepEvent(
             at="",
-            run=self._start.run,
+            run=self.start.run,
             step=step.number,
             problem_id=step.problem.id,
             epoch=step.epoch,
@@ -227,14 +221,14 @@ class ExperienceExtractor:
             correct=group.shown.correct,
             mean=group.stats.mean,
             std=group.stats.std,
-            trial=self._trial(step, group) if self._on_trial else None,
-            asked=self._on_trial and proposal is not None,
-            miss=_miss(step, group) if self._makes_instructions and group.stats.triggered else None,
+            trial=self._trial(step, group) if self.on_trial else None,
+            asked=self.on_trial and proposal is not None,
+            miss=_miss(step, group) if self.makes_instructions and group.stats.triggered else None,
         )
         additions = []
         if proposal is not None and proposal.lesson is not None:
             additions.append(_addition(proposal.lesson, step))
-        if self._makes_cases and self.library.state.trials.cases_may_help() and group.shown.correct < group.shown.size:
+        if self.makes_cases and self.library.state.trials.cases_may_help() and group.shown.correct < group.shown.size:
             additions += self._case(step, group)
         misses: Sequence[Miss] = ()
         if proposal is not None and proposal.instruction is not None:
@@ -246,8 +240,8 @@ class ExperienceExtractor:
             additions,
             step.problem,
             _leak_check(misses),
-            on_trial=self._on_trial,
-            keeps_problem=self._start.choice is not None,
+            on_trial=self.on_trial,
+            keeps_problem=self.start.choice is not None,
         )
 
     def _case(self, step: Step, group: ScoredGroup) -> list[Operation]:
@@ -265,7 +259,7 @@ class ExperienceExtractor:
 
     def _trial(self, step: Step, group: ScoredGroup) -> GroupTrial | None:
         """What a group measures, with how much its problem is of the kind of each experience."""
-        trial, kinds = group.trial, self._kinds
+        trial, kinds = group.trial, self.kinds
         if trial is None or trial.difference is None or kinds is None:
             return trial
         likeness = {

@@ -8,6 +8,7 @@ import pickle
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from engine.api_manager import JUDGE_ROLE
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from engine.ray_cluster import RayCluster
 
 
+@dataclass(eq=False)
 class Scorer:
     """Scores the candidates of a run.
 
@@ -38,34 +40,29 @@ class Scorer:
         task_place: where a node finds the task of a user, as ``--task`` names it.
     """
 
-    def __init__(
-        self,
-        evaluator: RewardEvaluator,
-        judge: Judge,
-        checks: ThreadPoolExecutor,
-        cluster: RayCluster | None = None,
-        task_place: str | None = None,
-    ) -> None:
-        self.evaluator, self._judge, self._checks = evaluator, judge, checks
-        self._cluster, self._task_place = cluster, task_place
+    evaluator: RewardEvaluator
+    judge: Judge
+    checks: ThreadPoolExecutor
+    cluster: RayCluster | None = None
+    task_place: str | None = None
 
     async def score(
         self, task: Task, problem: Problem, candidate: Candidate, baseline: Baseline | None = None
     ) -> Scored | Fault:
         """Score a candidate; a fault (the judge or the checker is not available) leaves the group open."""
-        if self._judge.role == JUDGE_ROLE and isinstance(task, TakesOpinions) and task.wants_opinion(candidate):
-            verdict: Opinion | None = await self._judge.opinion(task, problem, candidate)
+        if self.judge.role == JUDGE_ROLE and isinstance(task, TakesOpinions) and task.wants_opinion(candidate):
+            verdict: Opinion | None = await self.judge.opinion(task, problem, candidate)
         else:
-            verdict = await judged_by_rubric(self._judge, task, problem, candidate)
+            verdict = await judged_by_rubric(self.judge, task, problem, candidate)
         if verdict is not None and verdict.outcome is Outcome.INFRA_FAULT:
             return verdict.fault or Fault(kind="judge_unreachable")
         opinion = None if verdict is None else verdict.score
         score = functools.partial(self.evaluator.score, opinion=opinion, baseline=baseline)
         try:
-            if self._cluster is None:
-                scored = await asyncio.wrap_future(self._checks.submit(score, task, problem, candidate))
+            if self.cluster is None:
+                scored = await asyncio.wrap_future(self.checks.submit(score, task, problem, candidate))
             else:
-                scored = await self._on_cluster(self._cluster, score, task, problem, candidate)
+                scored = await self._on_cluster(self.cluster, score, task, problem, candidate)
         except IncompleteRunError as error:  # the cluster has lost the check
             return Fault(kind="verifier_unavailable", message=f"{error.what}: {error.why}")
         if scored.outcome is Outcome.INFRA_FAULT:
@@ -80,7 +77,7 @@ class Scorer:
         verifier = await asyncio.to_thread(_verifier, task.name)
         # Packed here, as a node knows the classes of a user's file only after it has loaded the task.
         packed = pickle.dumps((problem, candidate))
-        call = cluster.submit(score_on_node, self._task_place, task.name, verifier, score, packed)
+        call = cluster.submit(score_on_node, self.task_place, task.name, verifier, score, packed)
         result: bytes = await asyncio.wrap_future(call)
         scored: Scored = pickle.loads(result)  # noqa: S301 - written by score_on_node
         return scored

@@ -335,8 +335,15 @@ class _Parser:
         return self.refuse() if self._is_answer else Name(name)
 
     def _canonical(self, name: str, arguments: list[Node]) -> Node:
-        """A call. Rules keep the name as it is written, because it may be a variable of the scaffold."""
-        return _called(FUNCTIONS.get(name, name) if self._is_answer else name, arguments)
+        """A call; ``log_2(x)`` is a logarithm with its base.
+
+        Rules keep the name as it is written, because it may be a variable of the scaffold.
+        """
+        name = FUNCTIONS.get(name, name) if self._is_answer else name
+        base = _LOG_WITH_BASE.fullmatch(name)
+        if base and name not in FUNCTIONS and len(arguments) == 1:
+            return apply("log", arguments[0], Number(int(base[1])) if base[1].isdecimal() else Name(base[1]))
+        return apply(name, *arguments)
 
     def _lists_arguments(self) -> bool:
         """Whether a bracket with a comma in it follows."""
@@ -441,11 +448,3 @@ def _is_function(name: str) -> bool:
 
 def _is_prefix(name: str) -> bool:
     return FUNCTIONS.get(name) in _PREFIX or name.startswith("log_")
-
-
-def _called(name: str, arguments: list[Node]) -> Node:
-    """A call; ``log_2(x)`` is a logarithm with its base."""
-    base = _LOG_WITH_BASE.fullmatch(name)
-    if base and name not in FUNCTIONS and len(arguments) == 1:
-        return apply("log", arguments[0], Number(int(base[1])) if base[1].isdecimal() else Name(base[1]))
-    return apply(name, *arguments)

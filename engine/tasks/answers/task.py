@@ -178,7 +178,8 @@ class AnswersTask(PlainTask):
     def teaching(self, problem: Problem, wrong: Sequence[str] = ()) -> Teaching:
         """For labels, which of them to choose and why not another: they are no answers of one problem alone.
 
-        The answer of a choice is the option with its mark, which alone says nothing of other problems.
+        The answer of a choice is the option with its mark, which alone says nothing of other problems; but the mark
+        alone if the text of the option is unknown or long.
         """
         truth, how = truth_of(problem)
         rule = super().teaching(problem).rule
@@ -187,7 +188,8 @@ class AnswersTask(PlainTask):
             rule = f"says which label to choose, {truth}, and why not {taken}"
         answer = (self.gold_reply(problem) or "").removeprefix("Answer: ") or None
         if how.kind == "choice":
-            answer = _marked_option(truth, how)
+            text = dict(zip(how.marks, how.options, strict=False)).get(truth, "")
+            answer = f"({truth}) {text}" if 0 < len(text) <= _LONGEST_OPTION else truth
         category = truth if how.kind == "label" else None
         return Teaching(rule, answer, is_choice=how.kind in ("label", "choice", "set"), category=category)
 
@@ -200,12 +202,6 @@ class AnswersTask(PlainTask):
             right = read_date(truth, how.day_first)
             return any(right and read_date(match[0], how.day_first) == right for match in _DATE.finditer(content))
         return any(holds_answer(content, alternative) for alternative in alternatives(truth))
-
-
-def _marked_option(mark: str, how: HowCompared) -> str:
-    """An option as questions list it; the mark alone if its text is unknown or long."""
-    text = dict(zip(how.marks, how.options, strict=False)).get(mark, "")
-    return f"({mark}) {text}" if 0 < len(text) <= _LONGEST_OPTION else mark
 
 
 def truth_of(problem: Problem) -> tuple[str, HowCompared]:

@@ -13,7 +13,7 @@ from typing import Any
 from engine.statistics.groups import combine_rewards
 from engine.tasks.phaser.problems import GameFacts
 from engine.tasks.phaser.reply import GameReply, Plan
-from engine.tasks.phaser.validation.verdict import RuntimeOutcome, SourceSignals, Validation
+from engine.tasks.phaser.validation.verdict import RuntimeOutcome, Validation
 
 VERSION = "v0"
 PLAN_WEIGHT = 0.15
@@ -125,7 +125,9 @@ def _plan_part(validation: Validation, reply: GameReply, facts: GameFacts) -> Pa
     if plan is None:
         return Part(dict.fromkeys(_PLAN, 0.0), _PLAN, is_present=False)
     has_requirement, has_apis = bool(plan.requirements), bool(plan.apis)
-    named = _named_methods(plan, validation.signals)
+    text, signals = " ".join(plan.steps).lower(), validation.signals
+    has = {"preload": signals.has_preload, "create": signals.has_create, "update": signals.has_update}
+    named = [is_there for name, is_there in has.items() if name in text]
     enough = len(plan.steps) >= (2 if facts.difficulty == "easy" else 3)
     components = {
         "structure": _mean([has_requirement, has_apis, enough]),
@@ -164,13 +166,6 @@ def _code_part(validation: Validation, reply: GameReply, facts: GameFacts) -> Pa
     failed_run = validation.runtime.outcome not in (RuntimeOutcome.OK, RuntimeOutcome.SKIPPED)
     is_safe = validation.parse_ok and not validation.unsafe
     return Part(components, _CODE, is_present=is_safe, cap=_RUNTIME_CAP if failed_run else 1.0)
-
-
-def _named_methods(plan: Plan, signals: SourceSignals) -> list[bool]:
-    """Whether the program has each of the scene's methods that the steps of a plan name."""
-    text = " ".join(plan.steps).lower()
-    has = {"preload": signals.has_preload, "create": signals.has_create, "update": signals.has_update}
-    return [is_there for name, is_there in has.items() if name in text]
 
 
 def _mean(values: Sequence[bool | float]) -> float:

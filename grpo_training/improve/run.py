@@ -213,7 +213,8 @@ def _tested(
 
 
 def _show(plan: Plan, settings: ImproveSettings, stream: TextIO) -> None:
-    cost = _cost(plan, settings)
+    is_local = settings.endpoint == "local"
+    cost = 0.0 if is_local else price(settings, settings.load_endpoints(), GENERATORS[0], *plan.tokens)
     for line in plan.lines(cost):
         print(line, file=stream)
     of_tokens = math.inf if settings.budget_tokens is None else settings.budget_tokens / sum(plan.tokens)
@@ -225,12 +226,6 @@ def _show(plan: Plan, settings: ImproveSettings, stream: TextIO) -> None:
             "without a verdict. The same command then continues with as much again.",
             file=stream,
         )
-
-
-def _cost(plan: Plan, settings: ImproveSettings) -> float | None:
-    """The price of all tokens, estimated; None if it is not known."""
-    is_local = settings.endpoint == "local"
-    return 0.0 if is_local else price(settings, settings.load_endpoints(), GENERATORS[0], *plan.tokens)
 
 
 def _allow(budget: Budget, settings: ImproveSettings, share: float) -> None:

@@ -60,7 +60,9 @@ class ScoreSettings(ResumableSettings):
 
 def with_check_options(argv: Sequence[str]) -> type[ScoreSettings]:
     """The settings with the options of the task that ``argv`` names, or of all tasks of the project."""
-    reference = _task_of(argv)
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--task", nargs="?")
+    reference = parser.parse_known_args(argv)[0].task or None
     tasks = known_tasks() if reference is None else [load_task(reference)]
     bases: list[type[Settings]] = [ScoreSettings]
     for task in tasks:
@@ -99,9 +101,3 @@ def _optional(field: FieldInfo) -> tuple[Any, Any]:
     shown = "" if field.default in (None, False) else f" (default: {field.default})"
     annotation: Any = field.annotation
     return annotation | None, Field(None, description=f"{field.description}{shown}")
-
-
-def _task_of(argv: Sequence[str]) -> str | None:
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("--task", nargs="?")
-    return parser.parse_known_args(argv)[0].task or None

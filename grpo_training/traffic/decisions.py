@@ -11,7 +11,7 @@ from typing import Any
 from engine.errors import IncompleteRunError
 from engine.llm.client import LLMClient
 from engine.llm.journal import ResponseJournal
-from engine.records import ChatRequest, Fault, Outcome, Reply
+from engine.records import ChatRequest, Fault, Outcome
 from engine.tasks.traffic.reply import read_reply
 from grpo_training.evaluate.models import ServedModel
 
@@ -66,20 +66,16 @@ class ModelDecisions:
         return list(await asyncio.gather(*map(self._ask, states)))
 
     async def _ask(self, state: str) -> bool | None:
+        """A decision. A prompt that the endpoint refuses for its content is an invalid reply of the model."""
         (reply,) = await self._client.sample(self._request_of(self._role, state), range(1))
-        return _decision(reply)
-
-
-def _decision(reply: Reply) -> bool | None:
-    """A prompt that the endpoint refuses for its content is an invalid reply of the model."""
-    if reply.outcome is Outcome.INFRA_FAULT:
-        fault = reply.fault or Fault(kind="no_reply")
-        raise CallFailedError(
-            "A decision could not be asked",
-            why=f"{fault.kind}: {fault.message}",
-            fix="Run the same command again: replies that are in the journal are not asked again.",
-        )
-    return None if reply.completion is None else read_reply(reply.completion.text).extend
+        if reply.outcome is Outcome.INFRA_FAULT:
+            fault = reply.fault or Fault(kind="no_reply")
+            raise CallFailedError(
+                "A decision could not be asked",
+                why=f"{fault.kind}: {fault.message}",
+                fix="Run the same command again: replies that are in the journal are not asked again.",
+            )
+        return None if reply.completion is None else read_reply(reply.completion.text).extend
 
 
 @contextmanager

@@ -40,18 +40,14 @@ def generate(settings: GenerateSettings) -> int:
             except ScaffoldError as error:
                 failures.append((running[future].name, error))
     for result in sorted(done, key=lambda result: result.scenario):
-        _say(result)
+        dropped = ", ".join(f"{count} {reason}" for reason, count in result.dropped.items())
+        state = "already there" if result.was_there else f"dropped: {dropped or 'none'}"
+        say(f"{result.scenario}: {result.rows} decisions ({state})")
     if failures:
         for name, failure in failures[1:]:
             say(f"✗ {name}: {failure.what} {failure.why}")
         raise failures[0][1]
     return 0
-
-
-def _say(result: Generated) -> None:
-    dropped = ", ".join(f"{count} {reason}" for reason, count in result.dropped.items())
-    state = "already there" if result.was_there else f"dropped: {dropped or 'none'}"
-    say(f"{result.scenario}: {result.rows} decisions ({state})")
 
 
 def chosen_folders(settings: Chosen) -> list[Path]:

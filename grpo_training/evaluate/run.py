@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
 from collections.abc import Mapping, Sequence
@@ -54,7 +53,7 @@ from grpo_training.runs.estimate import tokens_of as tokens_of_prompts
 from grpo_training.runs.folder import found_run, library_file, load_tasks_of, manifest_file
 from grpo_training.runs.problems import prompt_of, read_problems, remarks_on, task_facts, without_duplicates
 from grpo_training.runs.reply_watch import ReplyWatch, tokens_of
-from grpo_training.runs.run import OtherRunError, Run, as_in_learning
+from grpo_training.runs.run import OtherRunError, Run, as_in_learning, hash_of
 from grpo_training.runs.settings import tell_what_is_missing
 from grpo_training.serve.endpoints import price
 from grpo_training.serve.engines import choose_engine
@@ -242,15 +241,11 @@ def _facts(
     tasks = sorted({problem.task for problem in problems})
     return {
         "prompt_hash": {name: prompt_hash(task_named(name), settings.prompts) for name in tasks},
-        "problems_hash": _hash([problem.model_dump(mode="json") for problem in problems]),
-        "lessons_hash": _hash(experiences.contents if experiences else []),
+        "problems_hash": hash_of([problem.model_dump(mode="json") for problem in problems]),
+        "lessons_hash": hash_of(experiences.contents if experiences else []),
         "models": {name: model.id for name, model in models.items()},
         **task_facts(settings.task),
     }
-
-
-def _hash(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True, ensure_ascii=False).encode()).hexdigest()[:12]
 
 
 def _report(settings: EvaluateSettings, facts: Mapping[str, Any], results: Mapping[str, ModelResult]) -> dict[str, Any]:

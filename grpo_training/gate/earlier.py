@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Sequence
 
 from engine.api_manager import ApiManager
@@ -13,6 +11,7 @@ from engine.experience.state import LibraryState
 from engine.records import Problem
 from grpo_training.gate.settings import GateSettings
 from grpo_training.runs.problems import task_facts
+from grpo_training.runs.run import hash_of
 from grpo_training.runs.settings import HOW_ASKED
 
 
@@ -68,23 +67,19 @@ def gates_of(library: ExperienceLibrary) -> list[GateEvent]:
 
 def dataset_hash(problems: Sequence[Problem]) -> str:
     """Of the problems in their order."""
-    return _hash([[problem.id, problem.text, problem.answer] for problem in problems])
+    return hash_of([[problem.id, problem.text, problem.answer] for problem in problems])
 
 
 def problem_hashes(problems: Sequence[Problem]) -> list[str]:
     """Of each problem, in an order of their own."""
-    return sorted(_hash([problem.text, problem.answer]) for problem in problems)
+    return sorted(hash_of([problem.text, problem.answer]) for problem in problems)
 
 
 def tested_hash(state: LibraryState) -> str:
     """Of the experiences that a gate asks with."""
-    return _hash(sorted(experience.content for experience in state.tested))
+    return hash_of(sorted(experience.content for experience in state.tested))
 
 
 def sampling_hash(settings: GateSettings) -> str:
     """Of how the problems are asked and scored: prompts, sampling, and the file of a user's task."""
-    return _hash([*(getattr(settings, name) for name in HOW_ASKED), *task_facts(settings.task).values()])
-
-
-def _hash(value: object) -> str:
-    return hashlib.sha256(json.dumps(value, ensure_ascii=False).encode()).hexdigest()[:12]
+    return hash_of([*(getattr(settings, name) for name in HOW_ASKED), *task_facts(settings.task).values()])

@@ -187,6 +187,11 @@ def as_in_learning(settings: ModelT, manifest: Path, stream: TextIO) -> ModelT:
     return settings.model_copy(update=of_run)
 
 
+def hash_of(value: Any) -> str:
+    """A short hash of a JSON value, for a manifest or an event that is compared with later ones."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True, ensure_ascii=False).encode()).hexdigest()[:12]
+
+
 def stamp_of(inputs: Any, files: Sequence[Path]) -> str:
     """A digest that changes with the inputs of a run, and whenever one of its files is written or replaced.
 

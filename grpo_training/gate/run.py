@@ -65,14 +65,12 @@ def run_gate(settings: GateSettings, stream: TextIO) -> int:
         return 0
     with open_endpoints(settings) as manager:
         check_budget(settings, manager, settings.role)
-        return run_async(_open_and_gate(settings, manager, library, problems, stream))
 
+        async def open_and_gate() -> None:
+            async with open_client(settings, manager) as client:
+                await gate(settings, client, manager, library, problems, stream)
 
-async def _open_and_gate(
-    settings: GateSettings, manager: ApiManager, library: ExperienceLibrary, problems: Sequence[Problem], stream: TextIO
-) -> int:
-    async with open_client(settings, manager) as client:
-        await gate(settings, client, manager, library, problems, stream)
+        run_async(open_and_gate())
     return 0
 
 

@@ -67,7 +67,12 @@ class TeacherRun:
         A problem with a reply that is missing after all attempts is listed in ``open``, and none of its traces is
         written: which traces are accepted must not depend on which call failed.
         """
-        self._read_store()
+        broken: list[BrokenLine] = []
+        for trace in read_each(self.store.path, TeacherTrace, broken, missing_ok=True):
+            self.statistics.add(trace)
+            self._kept.setdefault(trace.task_id, []).append(KeptTrace.of(trace, self.canonical))
+        for line in broken:
+            note(f"skipped {line}")
         with progress_bar(total=len(problems), unit="task", dynamic_ncols=True) as self._bar:
             to_ask = takewhile(lambda _: not self.why_stopped, problems)
             window = _WINDOW_PER_SLOT * self.settings.concurrency
@@ -75,14 +80,6 @@ class TeacherRun:
                 async for problem, result in answered:
                     if not self.why_stopped:
                         self._commit(problem, result)
-
-    def _read_store(self) -> None:
-        broken: list[BrokenLine] = []
-        for trace in read_each(self.store.path, TeacherTrace, broken, missing_ok=True):
-            self.statistics.add(trace)
-            self._kept.setdefault(trace.task_id, []).append(KeptTrace.of(trace, self.canonical))
-        for line in broken:
-            note(f"skipped {line}")
 
     def _missing(self, problem: Problem, messages: Sequence[Message]) -> list[int]:
         """The sample indices that no stored trace of this configuration has.

@@ -116,7 +116,9 @@ class PhaserTask(Task[GameReply]):
     ) -> Sequence[DisplayBlock]:
         """The picture of the game, if one is stored; the signals of its checks, and its program. It is not run."""
         code = candidate.content.code if candidate.content is not None else ""
-        signals = _signals(detail)
+        gates, words = detail.get("gates"), {"True": "passed", "False": "failed"}
+        stages = gates.items() if isinstance(gates, Mapping) else ()  # from a file: nothing of it is certain
+        signals = [(f"stage {stage}", words.get(str(ok), "not run")) for stage, ok in stages]
         blocks = [DisplayBlock("signals", "table", rows=[("check", "result"), *signals])] if signals else []
         picture = _picture((folder, self._options.screenshots), code)
         if picture:
@@ -255,14 +257,6 @@ def _detail(validation: Validation, reward: GameReward) -> dict[str, Any]:
         "runtime": str(validation.runtime.outcome),
         "must_use_misses": list(validation.api_usage.must_use_misses),
     }
-
-
-def _signals(detail: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The results of the stages that a rollout keeps; from a file, so that nothing of it is certain."""
-    gates = detail.get("gates")
-    words = {"True": "passed", "False": "failed"}
-    rows = gates.items() if isinstance(gates, Mapping) else ()
-    return [(f"stage {stage}", words.get(str(ok), "not run")) for stage, ok in rows]
 
 
 def _picture(folders: Sequence[Path | None], code: str) -> bytes:

@@ -80,12 +80,6 @@ class Plan:
         (read, written), (read_in_test, written_in_test) = self.learning_tokens, self.test_tokens
         return read + read_in_test, written + written_in_test
 
-    @property
-    def share_of_learning(self) -> float:
-        """The part of a budget that learning may use, so that enough is left for the test."""
-        learning, test = sum(self.learning_tokens), sum(self.test_tokens)
-        return learning / (learning + test)
-
     def lines(self, cost_usd: float | None) -> list[str]:
         """The plan in sentences.
 

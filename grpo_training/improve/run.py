@@ -138,7 +138,7 @@ def _improve(settings: ImproveSettings, run: RunFolder, plan: Plan, stream: Text
                 check_budget(settings, manager, role)
             return manager
 
-        _allow(budget, settings, plan.share_of_learning)  # so that the test can be paid for
+        _allow(budget, settings, sum(plan.learning_tokens) / sum(plan.tokens))  # so that the test can be paid for
         stopped = _learn(settings, plan, endpoints, budget, stream)
         nothing_to_test = stopped is not None and not _has_to_test(settings, plan)
         _allow(budget, settings, 1.0)

@@ -64,8 +64,6 @@ class EmbeddingTable:
 
     def nearest(self, query: Tensor, ids: Sequence[int], count: int) -> list[int]:
         """The ``count`` items of ``ids`` whose embeddings have the highest cosine with ``query``, the nearest first."""
-        if not ids:
-            return []
         rows = torch.nn.functional.normalize(self.rows(ids), dim=-1)
         scores = rows @ torch.nn.functional.normalize(query, dim=-1)
         order = torch.argsort(scores, descending=True, stable=True)[:count]

@@ -110,10 +110,9 @@ def _hand_over(done: Future[Any], future: Future[Any]) -> None:
             why=first_line(error),
             fix="See `ray status` and the logs of Ray on the nodes, then run the same command again.",
         )
-    result = None if error is not None else done.result()
-    if error is None and isinstance(result, ScaffoldError):
-        error = result
+    elif error is None and isinstance(done.result(), ScaffoldError):
+        error = done.result()
     if error is None:
-        future.set_result(result)
+        future.set_result(done.result())
     else:
         future.set_exception(error)

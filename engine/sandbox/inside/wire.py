@@ -104,7 +104,12 @@ class _Encoder:
         if kind is Fraction:
             return {"fraction": [hex(value.numerator), hex(value.denominator)]}
         if kind is Decimal:
-            return self._decimal(value)
+            if not value.is_finite():
+                return float(value)
+            if abs(value.adjusted()) > _MAX_FRACTION_BITS:
+                raise NotPlainError("a decimal with many digits")
+            above, below = value.as_integer_ratio()
+            return {"fraction": [hex(above), hex(below)]}
         if kind is range:
             return {"range": self._forms([value.start, value.stop, value.step], depth)}
         if isinstance(value, KeysView | ItemsView):
@@ -113,14 +118,6 @@ class _Encoder:
             if issubclass(kind, plain):
                 return self.form(content(value), depth)
         raise NotPlainError(f"a value of type {kind.__name__} is no plain builtin")
-
-    def _decimal(self, value: Decimal) -> Any:
-        if not value.is_finite():
-            return float(value)
-        if abs(value.adjusted()) > _MAX_FRACTION_BITS:
-            raise NotPlainError("a decimal with many digits")
-        above, below = value.as_integer_ratio()
-        return {"fraction": [hex(above), hex(below)]}
 
     def _forms(self, values: Any, depth: int) -> list[Any]:
         self._room -= len(values)

@@ -41,7 +41,12 @@ def json_rows(source: SourceFile, split: str | None, columns: Sequence[str] | No
             first, number = line, at
     is_row = source.path.name.endswith((".jsonl", ".jsonl.gz"))
     if not first or ((second or is_row) and _is_complete(first)):
-        return _of_lines(source, columns, [first, second])
+        if columns is not None:
+            raise names_are_there(source.path)
+        path = nesting([_value(line) for line in (first, second) if line])
+        notes = [f"questions are under {'.'.join(path)!r} of each row"] if path else []
+        values = json_lines(source.open(), source.path, _FORMS)
+        return unfolded(values, path) if path else values, notes
     with source.open() as handle:
         content = handle.read(MAX_DOCUMENT_BYTES + 1)
     if second and len(first) <= MAX_LINE_BYTES and _is_complete(second):
@@ -51,18 +56,6 @@ def json_rows(source: SourceFile, split: str | None, columns: Sequence[str] | No
         raise bad_line(source.path, number, why, fix="Write JSONL: one object per line.")
     value = json_value(content.removeprefix(BOM), source.path, number, _FORMS, is_document=True)
     return rows_of_document(value, str(source.path), split, columns, fix=_FORMS)
-
-
-def _of_lines(
-    source: SourceFile, columns: Sequence[str] | None, begin: Sequence[bytes]
-) -> tuple[Iterator[Any], list[str]]:
-    first = [_value(line) for line in begin if line]
-    if columns is not None:
-        raise names_are_there(source.path)
-    path = nesting(first)
-    notes = [f"questions are under {'.'.join(path)!r} of each row"] if path else []
-    values = json_lines(source.open(), source.path, _FORMS)
-    return unfolded(values, path) if path else values, notes
 
 
 def _value(line: bytes) -> Any:

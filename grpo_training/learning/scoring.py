@@ -62,24 +62,18 @@ class Scorer:
             if self.cluster is None:
                 scored = await asyncio.wrap_future(self.checks.submit(score, task, problem, candidate))
             else:
-                scored = await self._on_cluster(self.cluster, score, task, problem, candidate)
+                verifier = await asyncio.to_thread(_verifier, task.name)
+                # Packed here, as a node knows the classes of a user's file only after it has loaded the task.
+                packed = pickle.dumps((problem, candidate))
+                call = self.cluster.submit(score_on_node, self.task_place, task.name, verifier, score, packed)
+                result = await asyncio.wrap_future(call)
+                scored = pickle.loads(result)  # noqa: S301 - written by score_on_node
         except IncompleteRunError as error:  # the cluster has lost the check
             return Fault(kind="verifier_unavailable", message=f"{error.what}: {error.why}")
         if scored.outcome is Outcome.INFRA_FAULT:
             return unverified(scored)
         if verdict is not None and verdict.reason:  # the analyst reads it beside the answer
             scored.detail["remarks"] = [*scored.detail.get("remarks", ()), f"judge: {verdict.reason}"]
-        return scored
-
-    async def _on_cluster(
-        self, cluster: RayCluster, score: functools.partial[Scored], task: Task, problem: Problem, candidate: Candidate
-    ) -> Scored:
-        verifier = await asyncio.to_thread(_verifier, task.name)
-        # Packed here, as a node knows the classes of a user's file only after it has loaded the task.
-        packed = pickle.dumps((problem, candidate))
-        call = cluster.submit(score_on_node, self.task_place, task.name, verifier, score, packed)
-        result: bytes = await asyncio.wrap_future(call)
-        scored: Scored = pickle.loads(result)  # noqa: S301 - written by score_on_node
         return scored
 
 

@@ -243,7 +243,12 @@ class TrlReward:
         assert not isinstance(self._custom, BatchReward)
         reply, ids = _reply_of(completion), tuple(token_ids)
         if self._reward_functions is not None:
-            return _paid(problem, reply, ids, self._reward_functions[problem.task])
+            candidate = task_named(problem.task).parse(reply, problem)
+            paid = self._reward_functions[problem.task](candidate, problem)
+            outcome = Outcome.INFRA_FAULT if paid.total is None else candidate.outcome
+            return ScoredCompletion(
+                problem, reply.text, ids, paid.total, paid.parts, paid.is_correct, outcome, paid.error, paid.figures
+            )
         task = self._custom or task_named(problem.task)
         scored = self._evaluator.score(task, problem, task.parse(reply, problem))
         reward = None
@@ -278,16 +283,6 @@ def _by_function(
     outcome = Outcome.INFRA_FAULT if reward is None else Outcome.OK
     text = _reply_of(completion).text
     return ScoredCompletion(problem, text, tuple(token_ids), reward, components, None, outcome, error)
-
-
-def _paid(problem: Problem, reply: Completion, token_ids: tuple[int, ...], pay: RewardFunction) -> ScoredCompletion:
-    """A completion, scored by the training reward of its task."""
-    candidate = task_named(problem.task).parse(reply, problem)
-    paid = pay(candidate, problem)
-    outcome = Outcome.INFRA_FAULT if paid.total is None else candidate.outcome
-    return ScoredCompletion(
-        problem, reply.text, token_ids, paid.total, paid.parts, paid.is_correct, outcome, paid.error, paid.figures
-    )
 
 
 def batch_metrics(scored: Sequence[ScoredCompletion]) -> dict[str, float]:

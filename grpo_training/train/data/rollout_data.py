@@ -97,12 +97,20 @@ def each_group(settings: GRPOTrainingConfig, report: DropReport, *, as_sent: boo
 
 
 def _groups_of(source: Source, settings: GRPOTrainingConfig, report: DropReport) -> Iterator[TrainingGroup]:
-    """The groups of a file."""
+    """The groups of a file; those of a cache in problem order, as the order of its file depends on the timing.
+
+    One is in memory at a time. Of several groups of a problem and epoch the last complete one is used, else the last.
+    """
     if source.kind == "scored":
         yield from read_scored(source.path, source.name, report)
         return
     load_tasks_of(source.path.parent, given=settings.task)
-    yield from _read_cache(source, settings, report)
+    stored = StoredGroups(source.path, with_incomplete=True)
+    for group in stored.in_order():
+        # Effects of experiences are in the rewards, so advantages are those among rollouts of one prompt.
+        for of_prompt in group.by_prompt() if group.complete else [group]:
+            yield from _training_groups(of_prompt, source.name, settings, report)
+    report_broken(report, [str(line) for line in stored.broken])
 
 
 def is_as_sent(group: RolloutGroup, rollout: Rollout, style: str | None, *, with_experiences: bool) -> bool:
@@ -199,19 +207,6 @@ def drawn(keys: Sequence[KeyT], share: float, seed: int) -> set[KeyT]:
     """
     count = min(max(1, round(share * len(keys))), len(keys) - 1) if share > 0 else 0
     return set(random.Random(f"{seed}:validation").sample(keys, max(0, count)))  # noqa: S311
-
-
-def _read_cache(source: Source, settings: GRPOTrainingConfig, report: DropReport) -> Iterator[TrainingGroup]:
-    """The groups of a file in problem order, one in memory at a time. The order of the file depends on the timing.
-
-    Of several groups of a problem and epoch the last complete one is used, else the last.
-    """
-    stored = StoredGroups(source.path, with_incomplete=True)
-    for group in stored.in_order():
-        # Effects of experiences are in the rewards, so advantages are those among rollouts of one prompt.
-        for of_prompt in group.by_prompt() if group.complete else [group]:
-            yield from _training_groups(of_prompt, source.name, settings, report)
-    report_broken(report, [str(line) for line in stored.broken])
 
 
 def _training_groups(

@@ -133,17 +133,13 @@ def _group(answers: StoredAnswers, view: View, chars: int) -> None:
         figures = f": μ={stats.mean:.3f}, σ={stats.std:.3f}, {asked}"
     view.line(f"{answers.role}{epoch}{figures}", style="bold")
     for member in _members(answers):
-        _answer(view, member)
+        verdict, rewards, answer = member.is_correct, member.rewards, member.answer
+        parts = {"r_total": rewards.r_total, **rewards.by_name()}
+        figures = ", ".join(f"{name} {value:.3f}" for name, value in parts.items() if value is not None)
+        shown = "no answer" if answer is None else answer.replace("\n", " ")[:200]
+        view.line(f"{_label(member)}: {VERDICTS[verdict]}: {shown}", style=_STYLE[verdict])
+        view.line(f"  {figures or 'no reward'}; experiences: {', '.join(member.experience_ids) or 'none'}")
         _reply(view, member, chars)
-
-
-def _answer(view: View, member: Rollout | Fusion) -> None:
-    verdict, rewards, answer = member.is_correct, member.rewards, member.answer
-    parts = {"r_total": rewards.r_total, **rewards.by_name()}
-    figures = ", ".join(f"{name} {value:.3f}" for name, value in parts.items() if value is not None)
-    shown = "no answer" if answer is None else answer.replace("\n", " ")[:200]
-    view.line(f"{_label(member)}: {VERDICTS[verdict]}: {shown}", style=_STYLE[verdict])
-    view.line(f"  {figures or 'no reward'}; experiences: {', '.join(member.experience_ids) or 'none'}")
 
 
 def _reply(view: View, member: Rollout | Fusion, chars: int) -> None:

@@ -184,8 +184,13 @@ class _Run:
         self._optimizer.step()
         task.model.eval()
         progress.step, progress.batch, self._step = progress.step + 1, progress.batch + 1, self._step + 1
-        if "kl" in step.metrics:
-            self._adapt(step.metrics["kl"])
+        if "kl" in step.metrics:  # the temperature follows the KL of a step, the weight of the KL its mean over some
+            kl = step.metrics["kl"]
+            progress.kl.append(kl)
+            progress.temperature = adapted_temperature(progress.temperature, kl, self._kl.low, self._kl.high)
+            if len(progress.kl) >= _KL_EVERY:
+                self._kl.update(statistics.fmean(progress.kl))
+                progress.kl = []
         return step.metrics | {"learning_rate": rate, "grad_norm": norm}
 
     def _loss(self, batch: Batch) -> LossTerm:
@@ -207,15 +212,6 @@ class _Run:
             epsilon=settings.clip_epsilon,
             temperature=self.progress.temperature,
         )
-
-    def _adapt(self, kl: float) -> None:
-        """Adapt the temperature to the KL of a step, and the weight of the KL to its mean over some steps."""
-        progress = self.progress
-        progress.kl.append(kl)
-        progress.temperature = adapted_temperature(progress.temperature, kl, self._kl.low, self._kl.high)
-        if len(progress.kl) >= _KL_EVERY:
-            self._kl.update(statistics.fmean(progress.kl))
-            progress.kl = []
 
     def _finish_epoch(self) -> dict[str, float]:
         """Figures on held-out queries, and the checkpoints of the epoch."""

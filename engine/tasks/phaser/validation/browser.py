@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from engine.errors import ConfigurationError
 from engine.sandbox.command_process import CommandProcess
-from engine.sandbox.zygote_process import ProgramExit, SandboxError
+from engine.sandbox.zygote_process import ProgramExit
 from engine.storage.installation import CHROMIUM, first_installed
 from engine.tasks.phaser.validation.node_setup import NODE_FOLDER, NodeSetup
 
@@ -91,8 +91,7 @@ class _BrowserJail:
         return 0  # its processor time is that of many processes, and is not measured
 
     def end_program(self, *, ending: bool = False) -> ProgramExit:
-        if self._process is None:
-            raise SandboxError("the browser was not started")
+        assert self._process is not None
         if ending:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 return ProgramExit(self._process.wait(_END_S), 0.0, killed=False)

@@ -153,6 +153,11 @@ OMITTED = {
     "two functions": kodcode("from solution import half, twice\ndef test_it():\n    assert half(twice(1)) == 1"),
     "any name": kodcode("from solution import *\ndef test_it():\n    assert half(4) == 2"),
     "a fixture": kodcode("from solution import half\ndef test_it(capsys):\n    assert half(4) == 2"),
+    "BigCodeBench": {
+        "instruct_prompt": "P",
+        "entry_point": "f",
+        "test": "import unittest\nclass T(unittest.TestCase): ...",
+    },
     "trees": {**LEETCODE, "test": "def check(candidate):\n    assert candidate(tree([1])) == 2"},
     "a checker": {**STDIN["Codeforces"], "generated_checker": "import sys"},
 }

@@ -85,8 +85,10 @@ def alternatives(truth: str) -> list[str]:
 def read_items(text: str) -> list[str] | None:
     """The items of a list: a JSON array, or texts between commas, semicolons or lines; None if it is none."""
     text = text.strip(" \n`")
-    if text.startswith("["):
-        value = read_json(text)
+    value = read_json(text) if text.startswith(("[", "{")) else None
+    if isinstance(value, dict):  # the only one of a list of objects
+        value = [value]
+    if text.startswith("[") or value is not None:
         return [_item(item) for item in value] if isinstance(value, list) else None
     items = [_ITEM_MARK.sub("", item).strip() for item in _SEPARATOR.split(_ITEM_MARK.sub("", text))]
     return [plain(item) for item in items if item]

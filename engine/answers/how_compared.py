@@ -27,7 +27,7 @@ class HowCompared(Record):
         options: of ``choice`` and ``set``: the text of each option, in the order of ``marks``; may be unknown: empty.
         labels: of ``label``: all labels, as they are written in the dataset.
         ids: of ``label``: the class id of each label, in the order of ``labels``, if the dataset has ids too.
-        keys: of ``json``: the keys of all rows; one that an object leaves out is empty.
+        keys: of ``json``, and of a ``list`` of objects: the keys of all rows; one that an object leaves out is empty.
         day_first: of ``date``: whether 3/4/2026 is the 3rd of April.
         tolerance: of ``number``: the largest relative error of a right answer; None: by the digits of the truth.
     """

@@ -69,9 +69,11 @@ def how_compared(answers: Sequence[str], kind: str | None = None, *, are_codes: 
     elif name == "number":
         answers = [half_width(answer) for answer in answers]
         how = HowCompared(kind="number", tolerance=tolerance)
-    elif name == "json":
-        objects = [value for value in map(read_json, answers) if isinstance(value, dict)]
-        how = HowCompared(kind="json", keys=tuple(dict.fromkeys(key for value in objects for key in value)))
+    elif name in ("json", "list"):
+        values = [value if isinstance(value, list) else [value] for value in map(read_json, answers)]
+        objects = [item for items in values for item in items if isinstance(item, dict)]
+        keys = dict.fromkeys(key for item in objects for key in item)
+        how = HowCompared(kind="json" if name == "json" else "list", keys=tuple(keys))
     else:
         how = HowCompared(kind=name)  # type: ignore[arg-type]
     check_truths(answers, how)

@@ -126,9 +126,20 @@ def test_a_question_has_what_it_is_about(name):
     assert (text, answer) == (asked.format(question(1)), "B")
 
 
-def test_functions_that_may_be_called_are_shown():
-    text, _, _ = plain(rows_of(query=question, answers="[]", tools='[{"name": "weather"}]'))
+def test_functions_that_may_be_called_are_shown_and_calls_are_lists_of_objects():
+    rows = rows_of(
+        query=question,
+        tools='[{"name": "weather"}]',
+        answers=lambda n: json.dumps([{"name": "weather", "arguments": {"day": n}}]),
+    )
+    text, truth, how = plain(rows)
     assert text.startswith('[{"name": "weather"}]\n\n')
+    assert (how.kind, how.keys) == ("list", ("name", "arguments"))
+    call = '{"arguments": {"day": %d}, "name": "weather"}'
+    assert compare(f"[{call % 1}]", truth, how).is_correct
+    assert compare(call % 1, truth, how).is_correct
+    for wrong in (call % 2, f"[{call % 1}, {call % 1}]", "[]", "{}", "weather"):
+        assert not compare(wrong, truth, how).is_correct
 
 
 def test_a_list_of_criteria_is_one_rubric():

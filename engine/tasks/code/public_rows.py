@@ -192,7 +192,9 @@ def _cases(value: Any, name: str) -> Any:
     if isinstance(value, Mapping):
         inner = next((key for key in ("test_cases", "ground_truth") if key in value), None)
         given = value if inner is None else _cases(value[inner], inner)
-        return {"fn_name": value.get("fn_name"), **given} if given and "inputs" in given else None
+        if not given or "inputs" not in given:
+            return None
+        return {**given, "fn_name": value.get("fn_name") or given.get("fn_name")}
     if not isinstance(value, list) or not value or not all(isinstance(case, Mapping) for case in value):
         return None
     if not all("input" in case and "output" in case for case in value):

@@ -83,6 +83,12 @@ def test_a_function_may_be_named_by_its_tests():
     assert run_program("def add(a, b): return a + b", called([case])).all_passed
 
 
+def test_a_function_may_be_named_beside_the_tests():
+    cases = json.dumps({"inputs": ["1\n2"], "outputs": ["3"]})
+    row = {"prompt": "Add.", "verification_info": {"test_cases": cases, "fn_name": "add"}}
+    assert facts_of(code_problem(row, "x")).entry_point == "add"
+
+
 def test_inputs_that_are_no_json_are_refused():
     with pytest.raises(UnusableRowError, match="a test cannot be written down"):
         called({"fn_name": "add", "inputs": ["a b"], "outputs": ["c"]})

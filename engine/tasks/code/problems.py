@@ -45,6 +45,7 @@ def code_problem(row: Mapping[str, Any], default_id: str, *, prefix: str = "", p
 
     Raises:
         UnusableRowError: the row has no problem text or no tests, or a test cannot be read.
+        OmittedRowError: the tests of a public dataset cannot be run here.
     """
     try:
         filled = {name: value for name, value in row.items() if value is not None}

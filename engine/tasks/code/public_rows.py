@@ -1,7 +1,7 @@
 """Rows of public datasets in this project's form, which :mod:`engine.tasks.code.problems` reads.
 
-MBPP, HumanEval, LeetCodeDataset and KodCode have Python statements as tests. The others have inputs and outputs: APPS,
-TACO, DeepCoder, LiveCodeBench, CodeContests, Codeforces, rStar-Coder, SYNTHETIC-1, and rows for verl.
+MBPP, HumanEval, LeetCodeDataset, KodCode and AceCode have Python statements as tests. The others have inputs and
+outputs: APPS, TACO, DeepCoder, LiveCodeBench, CodeContests, Codeforces, rStar-Coder, SYNTHETIC-1, Open-R1, verl.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ def _given(row: Mapping[str, Any]) -> Any:
 
 
 def _cases(value: Any, name: str) -> Any:
-    """Inputs and outputs in the form of APPS, from the other forms of public datasets; None: it is neither.
+    """Inputs and outputs in the form of APPS, from the other forms of public datasets; None if the value has none.
 
     They are an object with ``inputs`` and ``outputs``, or a list of objects with ``input`` and ``output``, perhaps as
     JSON, and perhaps in another object.

@@ -102,7 +102,7 @@ def test_rows_with_assert_statements(field, tests):
     problem = code_problem(row, "x")
     assert facts_of(problem).entry_point == "add"
     assert run_program("def add(a, b): return a + b", problem).all_passed
-    assert not run_program("def add(a, b): return 3 + a * 0 + b * 0 - 1", problem).all_passed
+    assert not run_program("def add(a, b): return 2", problem).all_passed
 
 
 LEETCODE = {

@@ -59,6 +59,13 @@ _REWRITES = tuple(
         ("\\", r"\\(?:text|mathrm|mbox|textrm|textnormal)\s*\{([^{}]*(?<![A-Za-z])(?:or|and)(?![A-Za-z])[^{}]*)\}",
          r" \1 "),
         ("ce", r"\\ce(?=\{)", r"\\mathrm"),
+        ("\\var", r"\\var(?=(?:epsilon|theta|phi|rho|kappa|sigma)(?![A-Za-z]))", r"\\"),  # two shapes of one letter
+        ("prime", r"\^\s*(?:\{\s*\\prime\s*(\d?)\}|\\prime(?![A-Za-z]))",
+         lambda prime: f"'^{{{prime[1]}}}" if prime[1] else "'"),
+        ("_", r"(_\s*)\\(?:text|mathrm|textrm|mathit)\s*(?=\{)", r"\1"),
+        ("_", r"(_\s*\{[^{}]*)\\(?:text|mathrm|textrm|mathit|rm)\s*(?:\{([^{}]*)\}|(?![A-Za-z]))", r"\1\2"),
+        ("_", r"_\s*(\\[A-Za-z]+)(?![A-Za-z]|\s*\{)", r"_{\1}"),  # R_\odot
+        ("_", r"(?<=[A-Za-z])('+|\s*\^\s*(?:\{[^{}]*\}|\w))(\s*_\s*(?:\{[^{}]*\}|\w))", r"\2\1"),  # v^2_0 is v_0^2
         ("textnormal", r"\\textnormal(?![A-Za-z])", r"\\text"),
         ("%", r"\\%", "%"),
         ("", r"\\\$|\$|(?<!\\)\\[()\[\]]", " "),

@@ -494,3 +494,24 @@ def test_a_number_with_its_parts_in_brackets_is_the_number():
     assert verify_answer("72 clips (48 in April and 24 in May)", "72").correct is True
     assert verify_answer("72 clips (48 in April and 24 in May)", "48").correct is False
     assert verify_answer("72 clips (not 48 in April)", "72").correct is False
+
+
+@table(
+    ("answer", "truth"),
+    [
+        (r"\frac{1}{2} m v^2_0", r"\frac{m v_{0}^{2}}{2}"),
+        (r"\frac{v^2_0}{2g}, 1", r"\frac{v_0^2}{2 g}, 1"),
+        (r"\frac{3}{2} k_{\mathrm{B}} T_{\text{s}}", r"\frac{3 T_s k_B}{2}"),
+        (r"\frac{3}{2} k_\mathrm{B} T", r"\frac{3 T k_B}{2}"),
+        (r"\frac{m_{\rm e}}{2} c^2", r"\frac{c^2 m_e}{2}"),
+        (r"\sqrt{2 G M_\odot / R_\odot}", r"\sqrt{\frac{2 G M_{\odot}}{R_{\odot}}}"),
+        (r"\frac{q}{4 \pi \varepsilon_0 R^2}", r"\frac{1}{4 \pi \epsilon_{0}} \frac{q}{R^{2}}"),
+        (r"\frac{1}{2} m \omega'", r"m \frac{\omega^{\prime}}{2}"),
+        (r"\frac{v \omega_{L}^{\prime 2}}{2}", r"v \frac{\omega_L'^2}{2}"),
+        (r"F/m", r"a^{\prime}=\frac{F}{m}"),
+    ],
+)
+def test_formulas_of_physics(answer, truth):
+    """The forms of OlympiadBench and SciBench: two orders of indices, words as indices, primes, the Sun."""
+    assert is_right(answer, truth) is True
+    assert is_right(answer, truth, "measured") is True

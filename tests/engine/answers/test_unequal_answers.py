@@ -468,3 +468,18 @@ def test_elements_degrees_and_formulas_of_substances(answer, truth, is_turned):
 )
 def test_what_is_near_to_them_stays_equal(answer, truth):
     assert verify_answer(answer, truth).correct is True
+
+
+@table(
+    ("answer", "truth"),
+    [
+        (r"\frac{1}{2} m v_0", r"\frac{m v^2_0}{2}"),
+        (r"\frac{3}{2} k_{\mathrm{A}} T", r"\frac{3}{2} k_{\mathrm{B}} T"),
+        (r"\frac{m \omega}{2}", r"\frac{m \omega^{\prime}}{2}"),
+        (r"\frac{v \omega_{L}^{2}}{2}", r"\frac{v \omega_{L}^{\prime 2}}{2}"),
+        (r"\sqrt{2 G M / R}", r"\sqrt{\frac{2 G M_{\odot}}{R_{\odot}}}"),
+        (r"\frac{q}{4 \pi \epsilon_0 R}", r"\frac{q}{4 \pi \varepsilon_0 R^2}"),
+    ],
+)
+def test_indices_and_primes_count(answer, truth):
+    assert verify_answer(answer, truth).correct is False

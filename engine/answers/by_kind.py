@@ -31,6 +31,7 @@ _SEPARATOR = re.compile(r"\s*[,;、，；\n]\s*(?:(?:and|和)\s+)?|\s+(?:and|&)\
 _ITEM_MARK = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+", re.MULTILINE)
 _FRAME = re.compile(r"(?P<subject>(?:\w+[ ']){0,5}?\w+)\s+(?:is|are|was|were)\s*:?\s+(?P<value>.+)", re.I | re.DOTALL)
 """A sentence that only says that something is the value."""
+_PLAIN_NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d+)?|\d+/\d+)", re.ASCII)
 _SQL_TOKEN = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|`[^`]*`|[\w.]+|[<>!]=|<>|\S")
 
 
@@ -88,8 +89,11 @@ def read_items(text: str) -> list[str] | None:
     value = read_json(text) if text.startswith(("[", "{")) else None
     if isinstance(value, dict):  # the only one of a list of objects
         value = [value]
-    if text.startswith("[") or value is not None:
+    if value is not None:
         return [_item(item) for item in value] if isinstance(value, list) else None
+    text = text[1:-1] if re.fullmatch(r"\[[^\[\]{}\"']*\]", text) else text  # [Paris, London]
+    if text.startswith("["):
+        return None
     items = [_ITEM_MARK.sub("", item).strip() for item in _SEPARATOR.split(_ITEM_MARK.sub("", text))]
     return [plain(item) for item in items if item]
 
@@ -185,7 +189,14 @@ def _same_items(answer: str, truth: str, how: HowCompared) -> bool:
     items, right_items = read_items(answer), read_items(truth)
     if items is None or right_items is None:
         return False
-    return items == right_items if is_ordered else Counter(items) == Counter(right_items)
+    if not is_ordered:
+        return Counter(items) == Counter(right_items)
+    return len(items) == len(right_items) and all(map(_same_item, items, right_items))
+
+
+def _same_item(answer: str, truth: str) -> bool:
+    is_number = _PLAIN_NUMBER.fullmatch(truth) is not None
+    return answer == truth or (is_number and _same_number(answer, truth, HowCompared(kind="number")) is True)
 
 
 def _chosen(text: str, how: HowCompared) -> frozenset[str] | None:
@@ -226,6 +237,8 @@ _SAME: Mapping[str, Callable[[str, str, HowCompared], bool | None]] = {
 
 
 def _item(value: Any) -> str:
+    if isinstance(value, int | float):
+        return json.dumps(int(value) if isinstance(value, float) and value.is_integer() else value)
     return plain(value) if isinstance(value, str) else json.dumps(_folded(value), sort_keys=True)
 
 

@@ -30,6 +30,7 @@ class HowCompared(Record):
         keys: of ``json``, and of a ``list`` of objects: the keys of all rows; one that an object leaves out is empty.
         day_first: of ``date``: whether 3/4/2026 is the 3rd of April.
         tolerance: of ``number``: the largest relative error of a right answer; None: by the digits of the truth.
+        is_open: whether prompts say nothing of the kind, as the dataset has answers of several kinds.
     """
 
     kind: Kind
@@ -41,6 +42,7 @@ class HowCompared(Record):
     keys: tuple[str, ...] = ()
     day_first: bool = False
     tolerance: float | None = None
+    is_open: bool = False
 
     def named(self) -> Named:
         """The labels, or the options with their marks."""

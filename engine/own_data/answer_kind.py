@@ -210,14 +210,7 @@ def remark(answers: Sequence[str], how: HowCompared) -> str:
         )
     if how.kind == "text" and len(answers) > 1 and len(set(answers)) == 1:
         return f"all answers are {answers[0][:30]!r}, so there is nothing to learn"
-    if how.kind not in ("text", "label") or are_identifiers(answers):
-        return ""
-    counts = Counter(answers)
-    others = {answer: number for answer, number in counts.items() if not _reads_as_number(half_width(answer))}
-    number = len(answers) - sum(others.values())
-    if not others or 4 * sum(others.values()) > len(answers):
-        return ""
-    return f"{number} of {len(answers)} are numbers, but not {next(iter(others))[:30]!r} (--compare number)"
+    return ""
 
 
 def _most(answers: Sequence[str], different: Sequence[str], fits: Callable[[str], bool]) -> bool:

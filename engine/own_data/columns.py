@@ -81,6 +81,7 @@ class Columns:
         chat: the column with the messages of a conversation that is the question; empty if there is none.
         unused: what no prompt shows.
         images: the columns of images.
+        unit: the column with the unit of each answer; empty if there is none.
     """
 
     question: str
@@ -90,11 +91,12 @@ class Columns:
     chat: str = ""
     unused: tuple[str, ...] = ()
     images: tuple[str, ...] = ()
+    unit: str = ""
 
     def used(self) -> set[str]:
         """The columns of which a prompt or the right answer consists."""
         asked = {*names_in(self.question), self.chat, *self.options, *self.images}
-        return {*asked, self.answer, self.names}
+        return {*asked, self.answer, self.names, self.unit}
 
 
 def names_in(template: str) -> list[str]:
@@ -152,7 +154,8 @@ def _with_answer(
     if not (question or chat or table.images) or not (answer or (chat and table.ends_with_reply(chat))):
         raise _unclear(table, question or chat, answer, where)
     names = table.names_of_classes(answer) if answer else ""
-    return Columns(question, answer, options, names, chat, images=table.images)
+    unit = table.any_of(("unit", "units", "scale"), {*names_in(question), answer})
+    return Columns(question, answer, options, names, chat, images=table.images, unit=unit)
 
 
 def _completed(table: _Table, question: str, chat: str, answer: str) -> tuple[str, str]:
@@ -238,7 +241,7 @@ class _Table:
         for name in self.names:
             match = _OPTION.fullmatch(plain_name(name))
             if match and name != answer:
-                series.setdefault(plain_name(name)[:-1], []).append(name)
+                series.setdefault(name.rpartition(".")[0] + "." + plain_name(name)[:-1], []).append(name)
         for names in series.values():
             marks = "".join(plain_name(name)[-1] for name in names)
             if len(names) > 1 and any(all_marks.startswith(marks) for all_marks in _SERIES):
@@ -261,7 +264,7 @@ class _Table:
         if not column:
             return ""
         kind = plain_name(column)
-        if kind == "instruction" and (context := self._any(("input", "context"), taken)):
+        if kind == "instruction" and (context := self.any_of(("input", "context"), taken)):
             return f"{{{column}}}\n\n{{{context}}}"
         contexts = {*_CONTEXTS, *(["title"] if kind in _TITLED else ())}
         judged = self._judged(taken, [column])
@@ -271,7 +274,7 @@ class _Table:
             return "\n".join(f"{name}: {{{name}}}" for name in [*before, column])
         return "\n\n".join(f"{{{name}}}" for name in [*before, column])
 
-    def _any(self, names: Iterable[str], taken: set[str]) -> str:
+    def any_of(self, names: Iterable[str], taken: set[str]) -> str:
         """A column of one of the names, which may be empty in most rows."""
         return next((name for name in self.names for key in names if plain_name(name) == key and name not in taken), "")
 

@@ -15,6 +15,7 @@ from engine.own_data.answer_kind import (
     MOST,
     are_formulas,
     are_identifiers,
+    described,
     how_compared,
     labels_of,
     remark,
@@ -23,7 +24,7 @@ from engine.own_data.answer_kind import (
 from engine.own_data.cells import as_text, is_filled, plain_name, value_of
 from engine.own_data.columns import ANSWERS, LABELS, RUBRICS, Columns, find_columns, names_in
 from engine.own_data.description import BY_ROW, Description, marks_of
-from engine.own_data.gold import SOLUTIONS, read_gold
+from engine.own_data.gold import SOLUTIONS, listed, read_gold
 from engine.own_data.options import Options, is_options_column, mark_in
 
 _SHOWN = 3
@@ -82,10 +83,13 @@ def describe(
     chosen = chosen or _compared(drafts[0], rows, read, compare_as)
     shown = [chosen.plain_row(row, where)[0]["answer"] for row, _ in read[:_SHOWN]]
     with_compare = sum(row.get("compare") is not None for row in rows)
-    remarks = tuple(
-        filter(None, [*chosen.remarks, _odd_ones(chosen, read), _on_labels(chosen.how), _on_images(chosen, rows)])
-    )
-    return replace(chosen, examples=tuple(dict.fromkeys(shown)), own=with_compare, remarks=remarks)
+    remarks = [*chosen.remarks, *_odd_ones(chosen, read), _on_labels(chosen.how), _on_images(chosen, rows)]
+    return replace(chosen, examples=tuple(dict.fromkeys(shown)), own=with_compare, remarks=tuple(filter(None, remarks)))
+
+
+def _on_numbers(labels: Sequence[str]) -> str:
+    is_unnamed = labels and all(re.fullmatch(r"-?\d+", label) for label in labels)
+    return "the labels are numbers without names, and a model cannot know what they mean" if is_unnamed else ""
 
 
 def _on_labels(how: HowCompared) -> str:
@@ -121,36 +125,36 @@ def _answered(draft: Description, rows: Sequence[Mapping[str, Any]]) -> _Read:
 def _compared(
     draft: Description, rows: Sequence[Mapping[str, Any]], read: _Read, compare_as: str | None
 ) -> Description:
-    """The description with the comparison that fits its answers, which name no options."""
+    """The description with the comparison that fits its answers, which name no options in most rows."""
     if draft.has_options:  # where a row has options, it is a choice
-        without = [(row, answers) for row, answers in read if draft.options(row, "") is None]
-        if without and len(without) < len(read):
-            mixed = f"{len(read) - len(without)} rows have options and are compared as choices"
-            compared = _compared(replace(draft, columns=replace(draft.columns, options=())), rows, without, compare_as)
-            return replace(compared, columns=draft.columns, remarks=(*compared.remarks, mixed))
+        read = [(row, answers) for row, answers in read if draft.options(row, "") is None] or read
     firsts = [answers[0] for _, answers in read]
     labelled = [as_text(value_of(row, draft.columns.answer)) for row in rows if row.get("compare") == "label"]
     if not firsts:
         return replace(draft, how=how_compared(labelled, "label") if labelled else draft.how)
     if compare_as is not None:
         how = how_compared(firsts + (labelled if compare_as == "label" else []), compare_as)
-        return replace(draft, how=how, form="value" if how.kind == "rubric" else draft.form)
-    if draft.form == "list":
+        return replace(draft, how=how, form="value" if how.kind == "rubric" else draft.form, is_found=False)
+    are_lists = [isinstance(listed(value_of(row, draft.columns.answer)), list) for row, _ in read]
+    if draft.form == "list" and 2 * sum(are_lists) < len(read):  # a list is one answer among others
+        firsts = [first for first, is_list in zip(firsts, are_lists, strict=True) if not is_list]
+    elif draft.form == "list":
         items = [item for _, answers in read for item in answers]
         is_of_labels = plain_name(draft.columns.answer) in LABELS
         labels = labels_of(items) if is_of_labels and len(set(items)) <= _MANY_LABELS else ()
-        return replace(draft, how=HowCompared(kind="set" if is_of_labels else "list", labels=labels))
+        how = HowCompared(kind="set" if is_of_labels else "list", labels=labels)
+        return replace(draft, how=how, remarks=(_on_numbers(labels),))
     if draft.form == "any of several":
         how = how_compared(firsts)
         return replace(draft, how=how if how.kind in ("number", "date", "formula") else draft.how)
     if draft.is_boolean:
         return replace(draft, how=HowCompared(kind="label", labels=("no", "yes")))
     if draft.class_names:
-        unnamed = all(name == number for number, name in draft.class_names.items())
-        note = "the labels are numbers without names, and a model cannot know what they mean" if unnamed else ""
-        return replace(draft, how=_of_classes(draft.class_names, firsts), remarks=(note,))
-    how = how_compared(firsts, are_codes=are_identifiers(firsts) and not _have_tex(draft, read))
-    compared = replace(draft, how=how, remarks=(remark(firsts, how),))
+        how = _of_classes(draft.class_names, firsts)
+        return replace(draft, how=how, remarks=(_on_numbers(how.labels),))
+    are_codes = are_identifiers(firsts) and not _have_tex(draft, read)
+    how = how_compared(firsts, are_codes=are_codes)
+    compared = replace(draft, how=how, remarks=(remark(firsts, how),), is_found=not are_codes)
     return replace(compared, is_mathematics=_is_mathematics(compared, read, firsts))
 
 
@@ -244,7 +248,7 @@ def _is_mathematics(draft: Description, read: _Read, answers: Sequence[str]) -> 
 
     That is a solution with ``####`` or a box, TeX or operators in answers or questions, or the column ``problem``.
     """
-    if draft.how.kind not in ("number", "formula") or not are_formulas(answers):
+    if draft.columns.unit or draft.how.kind not in ("number", "formula") or not are_formulas(answers):
         return False
     if any(draft.images(row) for row, _ in read):  # a scaffold shows none
         return False
@@ -260,15 +264,18 @@ def _have_tex(draft: Description, read: _Read) -> bool:
     return any(re.search(r"\$[^$\n]*[\\^_=][^$\n]*\$", draft.question(row)) for row, _ in read)
 
 
-def _odd_ones(chosen: Description, read: _Read) -> str:
-    """How many rows have answers of another kind than the dataset, which are compared as texts."""
-    odd = [
-        answers[0]
-        for row, answers in read
-        if chosen.how_of(answers, chosen.options(row, chosen.question(row))).kind == "text" != chosen.how.kind
+def _odd_ones(chosen: Description, read: _Read) -> list[str]:
+    """How many rows have answers of another kind than the dataset, for each other kind."""
+    odd: dict[str, list[str]] = {}
+    for row, answers in read:
+        how = chosen.how_of(row, answers, chosen.options(row, chosen.question(row)))
+        if how.kind != chosen.how.kind:
+            odd.setdefault("compared as texts" if how.kind == "text" else described(how), []).append(answers[0])
+    return [
+        f"{len(odd[how])} of {len(read)} answers are of another kind and {how}: "
+        + ", ".join(repr(answer[:30]) for answer in [*dict.fromkeys(odd[how])][:3])
+        for how in odd
     ]
-    shown = ", ".join(repr(answer[:30]) for answer in list(dict.fromkeys(odd))[:3])
-    return f"{len(odd)} of {len(read)} answers are of another kind and compared as texts: {shown}" if odd else ""
 
 
 def _are_questions(draft: Description, rows: Sequence[Mapping[str, Any]]) -> bool:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from engine.answers.by_kind import plain
 from engine.answers.how_compared import HowCompared, Kind
 from engine.answers.words import read_choices
 from engine.errors import EmptyRowError, InputError
-from engine.own_data.answer_kind import check_truths, how_compared
+from engine.own_data.answer_kind import check_truths, how_compared, kind_of, show_mathematics
 from engine.own_data.cells import as_passage, as_text, has_column, is_filled, value_of
 from engine.own_data.columns import Columns, images_in, message_of, names_in
 from engine.own_data.gold import SOLUTIONS, listed, read_gold
@@ -45,6 +47,7 @@ class Description:
         is_mathematics: whether the answers are formulas, for causal scaffolds.
         is_shuffled: whether options are in another order than in the dataset.
         examples: right answers of the first rows.
+        is_found: whether the comparison was found out, so that an answer of another kind is compared as it is.
         own: how many rows say themselves how they are compared.
         remarks: what the user should know, in sentences.
     """
@@ -57,6 +60,7 @@ class Description:
     is_boolean: bool = False
     is_mathematics: bool = False
     is_shuffled: bool = False
+    is_found: bool = True
     examples: tuple[str, ...] = ()
     own: int = 0
     remarks: tuple[str, ...] = ()
@@ -139,11 +143,11 @@ class Description:
             state = "has no answer that could be compared" if is_filled(value_of(row, name)) else "is empty"
             raise EmptyRowError(f"{where}: field {name!r} {state}", fix="Fill it in, or remove the row.")
         options = self.options(row, text)
-        how = self.how_of(answers, options) if kind is None else _as_row_says(str(kind), answers, self.how, where)
+        how = self.how_of(row, answers, options) if kind is None else _as_row_says(str(kind), answers, self.how, where)
         if options is not None and self.has_options and not _shows(text, options):
             text = f"{text}\n\n{options.lines()}"
         if how.kind in BY_ROW and options is not None:
-            marks = [options.mark_of(answer, self.base) or answer for answer in self._marked(answers)]
+            marks = [options.mark_of(answer, self.base) or answer for answer in _marked(answers, how)]
             answers = (", ".join(marks),)
         elif how.kind in ("list", "set") and self.form == "list":
             answers = (as_text(list(answers)),)
@@ -165,8 +169,15 @@ class Description:
             text = _as_question([message_of(message) for message in self._asked(row)])
         elif any(values.values()):
             text = re.sub(r"\{([^{}]+)\}", lambda match: values[match[1]], columns.question).strip()
+        unit = self._unit(row)
+        text = f"{text}\n\n(unit of the answer: {unit})" if unit and text else text
         missing = len(self.images(row)) - text.count(IMAGE_MARK)
         return f"{IMAGE_MARK * missing}\n{text}".strip() if missing > 0 else text
+
+    def _unit(self, row: Mapping[str, Any]) -> str:
+        """The unit of the answer that a column of its own has, without the signs around TeX; else empty."""
+        unit = as_text(value_of(row, self.columns.unit)) if self.columns.unit else ""
+        return unit.strip("$ ") or unit
 
     def images(self, row: Mapping[str, Any]) -> list[Any]:
         """The images of a row, as they are stored, in the order of their marks; None for a part that names none."""
@@ -199,6 +210,8 @@ class Description:
         if self.how.kind == "rubric":  # a list of criteria is one rubric
             return tuple(filter(None, [as_text(value)]))
         answers = _gold_of(value, self.form)
+        if not (self.form == "list" and isinstance(value, list)):
+            answers = _with_unit(answers, self._unit(row))
         if self.is_boolean:
             answers = tuple({"true": "yes", "false": "no"}.get(answer, answer) for answer in answers)
         return tuple(self.class_names.get(answer, answer) for answer in answers)
@@ -210,33 +223,78 @@ class Description:
             options = _scored_options(value_of(row, columns.answer))
         else:
             options = options_of(row, columns.options) if columns.options else None
-        if options is None and self.how.kind in BY_ROW and not columns.options:
+        if options is None and not columns.options and self.how.kind in (*BY_ROW, "text"):
             options = options_in_text(text)
         return shuffled_options(options.texts, text) if options is not None and self.is_shuffled else options
 
-    def how_of(self, answers: Sequence[str], options: Options | None) -> HowCompared:
-        """How the answer of a row is compared: as the dataset, or as a text where it is of another kind."""
+    def how_of(self, row: Mapping[str, Any], answers: tuple[str, ...], options: Options | None) -> HowCompared:
+        """How the answer of a row is compared: as the dataset; one of another kind as it is, or as a text."""
+        is_list = self.form == "list" and isinstance(listed(value_of(row, self.columns.answer)), list)
+        usual = self._usual(answers, options, is_list=is_list)
+        if usual is not None or not self.is_found:
+            return usual or HowCompared(kind="text")
+        of_row = HowCompared(kind="list") if is_list else by_itself(answers, options)
+        return of_row.model_copy(update={"is_open": self.how.kind == "text" != of_row.kind})
+
+    def _usual(self, answers: Sequence[str], options: Options | None, *, is_list: bool) -> HowCompared | None:
+        """The comparison of the dataset for an answer; None for an answer of another kind."""
         how = self.how
         if how.kind in BY_ROW and how.marks:
-            if options is None:
-                is_mark = all(mark_in(answer) in how.marks for answer in self._marked(answers))
-                return how if is_mark else HowCompared(kind="text")
-            if any(options.mark_of(answer, self.base) is None for answer in self._marked(answers)):
-                return HowCompared(kind="text")
-            return how.model_copy(update={"marks": options.marks, "options": options.texts})
-        if options is not None and self.has_options and options.mark_of(answers[0], None) is not None:
-            return HowCompared(kind="choice", marks=options.marks, options=options.texts)
-        if how.kind == "label" and answers[0] not in how.labels and plain(answers[0]) not in map(plain, how.labels):
-            return HowCompared(kind="text")
-        if how.kind in ("number", "date", "json", "formula"):
-            try:
-                check_truths(answers, how)
-            except InputError:
-                return HowCompared(kind="text")
-        return how
+            marked = _marked(answers, how)
+            if options is not None and all(options.mark_of(answer, self.base) is not None for answer in marked):
+                return how.model_copy(update={"marks": options.marks, "options": options.texts})
+            return how if options is None and all(mark_in(answer) in how.marks for answer in marked) else None
+        if self.has_options and (choice := _choice_of(answers, options)):
+            return choice
+        if how.kind == "label":
+            return how if answers[0] in how.labels or plain(answers[0]) in map(plain, how.labels) else None
+        is_other_form = self.is_found and self.form == "list" and how.kind != "set" and is_list != (how.kind == "list")
+        return how if how.kind != "text" and not is_other_form and _fits(answers, how) else None
 
-    def _marked(self, answers: Sequence[str]) -> Sequence[str]:
-        return marks_of(answers) if self.how.kind == "set" else answers[:1]
+
+def _marked(answers: Sequence[str], how: HowCompared) -> Sequence[str]:
+    return marks_of(answers) if how.kind == "set" else answers[:1]
+
+
+def _choice_of(answers: Sequence[str], options: Options | None) -> HowCompared | None:
+    """How an answer is compared that names options of its row; None if it does not."""
+    named = marks_of(answers[:1])
+    if options is None or any(options.mark_of(each, None) is None for each in named):
+        return None
+    return HowCompared(kind="choice" if len(named) == 1 else "set", marks=options.marks, options=options.texts)
+
+
+def _fits(answers: Sequence[str], how: HowCompared) -> bool:
+    with contextlib.suppress(InputError):
+        check_truths(answers, how)
+        return True
+    return False
+
+
+@lru_cache(maxsize=50_000)
+def by_itself(answers: tuple[str, ...], options: Options | None) -> HowCompared:
+    """How an answer is compared that says alone of what kind it is: an option, yes or no, a number, a date, a formula.
+
+    A name is a text, also where it could be a formula.
+    """
+    if options is not None and options.marks[0].isalpha() and (choice := _choice_of(answers, options)):
+        return choice
+    pair = next((pair for pair in (("no", "yes"), ("false", "true")) if plain(answers[0]) in pair), None)
+    if pair is not None:
+        return HowCompared(kind="label", labels=pair)
+    found = kind_of(answers)
+    is_clear = found in ("number", "date", "list", "sql") or (found == "formula" and show_mathematics(answers))
+    return how_compared(answers[:1], found) if is_clear else HowCompared(kind="text")
+
+
+def _with_unit(answers: tuple[str, ...], unit: str) -> tuple[str, ...]:
+    """A number with the unit that another column has, and without it, as the question says it."""
+    if not unit or len(answers) != 1 or kind_of(answers) != "number":
+        return answers
+    number = answers[0]
+    joined = f"{number} \\times {unit}" if unit.startswith("10^") else f"{number} {unit}"
+    joined = f"{unit}{number}" if unit in "$€£" else joined
+    return (joined, number) if kind_of([joined]) == "number" else (number, joined)
 
 
 def _as_row_says(kind: str, answers: Sequence[str], usual: HowCompared, where: str) -> HowCompared:

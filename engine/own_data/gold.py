@@ -128,6 +128,8 @@ def _form_of_lists(values: Sequence[Any], answers: Sequence[tuple[str, ...]]) ->
     lists = [answer for answer in answers if answer]
     longer = [answer for answer in lists if len(answer) > 1]
     items = [item for value in values for item in (value if isinstance(value, list) else [value])]
+    if longer and all(_are_numbers(value) for value in values if isinstance(value, list)):
+        return "list"
     if not longer or any(isinstance(item, Mapping) for item in items):
         return "any of several"
     alike = sum(_are_alike(answer) for answer in longer)
@@ -138,6 +140,10 @@ def _form_of_lists(values: Sequence[Any], answers: Sequence[tuple[str, ...]]) ->
     if alike >= _SOME * len(longer) or (is_mixed and len(repeated) > _SOME * counts and not are_letters):
         return "any of several"
     return "list"
+
+
+def _are_numbers(value: list[Any]) -> bool:
+    return all(isinstance(item, int | float) and not isinstance(item, bool) for item in value)
 
 
 def _are_alike(texts: Sequence[str]) -> bool:

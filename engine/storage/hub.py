@@ -116,8 +116,8 @@ def rows_of_hub(name: HubName, *, images: bool = False) -> tuple[str, Iterable[A
         rows = rows.remove_columns(media)  # type: ignore[attr-defined]  # it has features, so it is a Dataset
     class_names = {
         column: tuple(feature.names)
-        for column, feature in features.items()
-        if type(feature).__name__ == "ClassLabel" and feature.names
+        for column, each in features.items()
+        if type(feature := getattr(each, "feature", each)).__name__ == "ClassLabel" and feature.names
     }
     plain = (plain_row(row, images=images) if isinstance(row, Mapping) else row for row in rows)
     return f"{name.repository}:{split} (Hugging Face hub)", plain, class_names

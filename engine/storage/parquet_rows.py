@@ -121,7 +121,8 @@ def _class_names(metadata: Mapping[bytes, bytes]) -> ClassNames:
     """The names that ``datasets`` writes into the schema of a file."""
     try:
         features = json.loads(metadata.get(b"huggingface", b"{}"))["info"]["features"]
-        classes = {name: feature["names"] for name, feature in features.items() if feature.get("_type") == "ClassLabel"}
+        inner = {name: feature.get("feature", feature) for name, feature in features.items()}  # of a list: its items
+        classes = {name: feature["names"] for name, feature in inner.items() if feature.get("_type") == "ClassLabel"}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}
     return {name: tuple(map(str, names)) for name, names in classes.items() if isinstance(names, list)}

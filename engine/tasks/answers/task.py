@@ -107,6 +107,7 @@ class AnswersTask(PlainTask):
     def prompt_values(self, problem: Problem) -> Mapping[str, Any]:
         """The kind of the answer, the labels, the marks of options, the keys of a JSON object, the user's schema."""
         _, how = truth_of(problem)
+        how = HowCompared(kind="text") if how.is_open else how
         schema = self.schema(problem)
         return {
             "kind": how.kind,

@@ -8,7 +8,7 @@ from engine.answers.by_kind import compare
 from engine.answers.how_compared import HowCompared
 from engine.answers.reply import read_answer
 from engine.errors import InputError
-from engine.own_data.answer_kind import described, how_compared, remark
+from engine.own_data.answer_kind import described, how_compared
 from engine.own_data.describe import describe
 from engine.records import Completion, Outcome, Problem
 from engine.reward_evaluator import RewardEvaluator
@@ -289,12 +289,6 @@ def test_temperatures_and_a_minus_sign_are_numbers():
 def test_numbers_and_formulas_are_mathematics():
     for texts in (("3,14", "x^2"), ("3.14", "1,024")):
         assert describe([{"problem": "?", "answer": text} for text in texts], where="").is_mathematics
-
-
-def test_a_text_among_numbers_is_named():
-    answers = [*(f"{number}.5 kg" for number in range(9)), "none"]
-    assert remark(answers, how_compared(answers)) == "9 of 10 are numbers, but not 'none' (--compare number)"
-    assert remark(answers[-1:], how_compared(answers[-1:])) == ""
 
 
 @table(

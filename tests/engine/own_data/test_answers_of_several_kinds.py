@@ -1,0 +1,149 @@
+"""Sets of science and language whose answers are of several kinds, have a unit beside them, or are lists.
+
+The rows have the columns and the forms of JEEBench, TheoremQA, SciBench, TabMWP, TAT-QA, BBQ, ReCoRD and GoEmotions.
+"""
+
+import json
+
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from engine.datasets import load_dataset
+from engine.tasks.answers.task import truth_of
+from engine.tasks.registry import task_named
+from tests.engine.own_data.test_public_data import check, judged
+from tests.support.table import table
+
+
+@pytest.fixture
+def loaded(tmp_path):
+    def load(rows, **arguments):
+        path = tmp_path / "rows.json"
+        path.write_text(json.dumps(rows), encoding="utf-8")
+        return load_dataset(str(path), **arguments)
+
+    return load
+
+
+def kinds(problems):
+    return [truth_of(problem)[1].kind for problem in problems]
+
+
+def jeebench():
+    options = "\n\n(A) it doubles\n\n(B) it falls\n\n(C) it is kept\n\n(D) it vanishes"
+    golds = ["B", "ABD", "9", "C", "2.35", "CD", "10.00", "D", "A", "6", "BCD", "0.75"]
+    return [
+        {"description": "Paper 1", "index": n, "type": "x", "gold": gold, "question": f"What of case {n}?{options}"}
+        if gold.isalpha()
+        else {"description": "Paper 1", "index": n, "type": "x", "gold": gold, "question": f"Which ratio has case {n}?"}
+        for n, gold in enumerate(golds)
+    ]
+
+
+def theoremqa():
+    answers = [0.02, 924.0, True, [1, 1], 5, 63.4, False, [3, 1], 1850.0, 3.464, 8, [0.33, 0.33, 0.34]]
+    return [{"Question": f"Case {n}?", "Answer": answer, "Picture": None} for n, answer in enumerate(answers)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        (jeebench(), "choice set number choice number set number choice choice number set number"),
+        (theoremqa(), "number number label list number number label list number number number list"),
+    ],
+)
+def test_each_answer_is_compared_as_it_is(loaded, rows, expected):
+    dataset = loaded(rows)
+    assert kinds(dataset.problems) == expected.split()
+    check(dataset.problems)
+    prompts = {str(task_named("answers").prompt_values(problem)) for problem in dataset.problems}
+    assert len(prompts) == 1, "the prompt says nothing of the kind of one answer"
+    count = expected.split().count("number")
+    assert f"{count} of 12 answers are of another kind and compared as numbers" in dataset.note
+
+
+def test_a_comparison_that_the_user_names_is_that_of_all_rows(loaded):
+    assert set(kinds(loaded(theoremqa(), compare_as="text").problems)) == {"text"}
+
+
+def test_texts_among_numbers_and_codes(loaded):
+    rows = [{"question": f"How much is {n}?", "answer": f"{n}.5 kg" if n else "none"} for n in range(10)]
+    dataset = loaded(rows)
+    assert kinds(dataset.problems) == ["text", *["number"] * 9]
+    assert "9 of 10 answers are of another kind and compared as numbers: '1.5 kg'" in dataset.note
+    codes = [{"question": f"Which one is {n}?", "answer": answer} for n, answer in enumerate(["007", "12", "x-1", "5"])]
+    assert set(kinds(loaded(codes).problems)) == {"text"}
+
+
+@table(
+    ("number", "unit", "right", "wrong"),
+    [
+        ("+65.49", r"$\mathrm{kJ} \mathrm{mol}^{-1}$", ["65.49 kJ/mol", "65490 J/mol", "65.49"], ["65.49 J", "70"]),
+        ("50.7", r"$\mathrm{atm}$ ", ["50.7 atm", "5.14e6 Pa", "50.7"], ["50.7 Pa", "0.507"]),
+        ("1.5", r"$10^{-3} \mathrm{~m}$", ["1.5 mm", r"1.5 \times 10^{-3} m", "1.5"], ["1.5 m"]),
+        ("22.6", r"$\mathrm{JK}^{-1}$ ", ["22.6"], ["2.26"]),  # two units in one word are not read
+        ("8.3", r"$\%$", ["8.3%", "8.3", "0.083"], ["83%"]),
+        ("3.50", "$", ["$3.50", "3.50", "3.5 dollars"], ["$35"]),
+        ("17.7", "percent", ["17.7%", "17.7 percent"], ["19"]),
+        ("5.2", "million", ["5.2 million", "5200000", "5.2"], ["5.2 thousand"]),
+        ("0", " ", ["0"], ["1"]),
+    ],
+)
+def test_a_unit_in_a_column_of_its_own(loaded, number, unit, right, wrong):
+    others = [{"problem_text": f"Predict {n}.", "answer_number": f"{n}.25", "unit": "K"} for n in range(30)]
+    dataset = loaded([{"problem_text": "Predict it.", "answer_number": number, "unit": unit}, *others])
+    problem = dataset.problems[0]
+    assert ("(unit of the answer:" in problem.text) is bool(unit.strip())
+    assert set(kinds(dataset.problems)) == {"number"}
+    assert [reply for reply in right if judged(problem, f"Answer: {reply}") is not True] == []
+    assert [reply for reply in wrong if judged(problem, f"Answer: {reply}")] == []
+
+
+def test_lists_of_numbers_are_answers_and_no_alternatives(loaded):
+    problem = loaded(theoremqa()).problems[3]
+    assert judged(problem, "Answer: [1, 1]")
+    assert judged(problem, "Answer: 1, 1.0")
+    assert not judged(problem, "Answer: 1")
+    assert not judged(problem, "Answer: [1, 2]")
+
+
+def test_a_value_among_lists_is_no_list_of_one(loaded):
+    answers = [["5.2", "3.1"], 17.7, ["sales", "costs"], ["2019", "2016"], ["2018", "2017"], ["cash", "debt"]]
+    dataset = loaded([{"question": f"What is {n}?", "answer": each} for n, each in enumerate(answers)])
+    assert kinds(dataset.problems) == ["list", "number", *["list"] * 4]
+    assert judged(dataset.problems[1], "Answer: 17.7")
+    assert judged(dataset.problems[2], "Answer: [sales, costs]")
+
+
+def test_options_beside_an_object_with_the_same_names(loaded):
+    info = {f"ans{n}": ["x", "old"] for n in range(3)}
+    rows = [
+        {"context": f"Two men, {n}.", "question": "Who?", "ans0": "The old man", "ans1": "The boy", "ans2": "Unknown"}
+        | {"answer_info": info, "label": n % 3}
+        for n in range(12)
+    ]
+    dataset = loaded(rows)
+    assert set(kinds(dataset.problems)) == {"choice"}
+    check(dataset.problems)
+
+
+def test_an_index_of_several_parts_is_no_passage(loaded):
+    row = {"passage": "They met.", "query": "@placeholder came.", "answers": ["Ann"], "idx": {"passage": 7, "query": 1}}
+    assert loaded([row, row | {"query": "@placeholder went.", "answers": ["Bo"]}]).problems[0].text == (
+        "They met.\n\n@placeholder came."
+    )
+
+
+def test_several_classes_of_one_text(tmp_path, loaded):
+    rows = [{"text": f"So it is, {n}.", "labels": [n % 4] if n % 5 else [n % 4, 4]} for n in range(40)]
+    assert "numbers without names" in loaded(rows).note
+    names = ["admiration", "anger", "fear", "joy", "neutral"]
+    feature = {"feature": {"names": names, "_type": "ClassLabel"}, "_type": "List"}
+    schema = {b"huggingface": json.dumps({"info": {"features": {"labels": feature}}}).encode()}
+    path = tmp_path / "emotions.parquet"
+    parquet.write_table(pyarrow.Table.from_pylist(rows).replace_schema_metadata(schema), path)
+    problem = load_dataset(str(path)).problems[5]
+    assert truth_of(problem)[1].labels == tuple(names)
+    assert judged(problem, "Answer: neutral, anger")
+    assert not judged(problem, "Answer: anger")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 import math
@@ -33,6 +34,7 @@ def cells(row: Mapping[str, Any], prefix: str = "", depth: int = 0) -> dict[str,
     columns: dict[str, Any] = {}
     for name, value in row.items():
         column = f"{prefix}{name}"
+        value = _object_in(name, value)
         is_object = isinstance(value, Mapping) and value and depth < _MAX_DEPTH
         if is_object and not _KEPT_WHOLE.fullmatch(plain_name(column)):
             columns |= cells(value, f"{column}.", depth + 1)
@@ -49,7 +51,15 @@ def value_of(row: Mapping[str, Any], column: str) -> Any:
     for name in column.split("."):
         if not isinstance(value, Mapping) or name not in value:
             return None
-        value = value[name]
+        value = _object_in(name, value[name])
+    return value
+
+
+def _object_in(name: str, value: Any) -> Any:
+    """The object that SYNTHETIC-1 and environments of verifiers write as a text; another value as it is."""
+    if isinstance(value, str) and plain_name(name) in ("info", "verificationinfo"):
+        with contextlib.suppress(ValueError):
+            return json.loads(value)
     return value
 
 

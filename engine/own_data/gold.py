@@ -7,6 +7,7 @@ of the answer, booleans, dates, or numbers whose type made 926 a 926.0.
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -68,12 +69,13 @@ def read_gold(values: Sequence[Any]) -> Gold:
 
 
 def listed(value: Any) -> Any:
-    """The list that a table writes as Python does, ``['a', 'b']``; None for what says that there is no answer."""
+    """The list that a table writes as JSON or as Python does; None for what says that there is no answer."""
     if isinstance(value, str) and _NO_ANSWER.fullmatch(value):
         return None
-    if isinstance(value, str) and value.lstrip().startswith("['"):
-        with contextlib.suppress(ValueError):
-            return literal(value)
+    if isinstance(value, str) and value.lstrip().startswith(("['", '["')):
+        for read in (json.loads, literal):
+            with contextlib.suppress(ValueError):
+                return read(value)
     return value
 
 

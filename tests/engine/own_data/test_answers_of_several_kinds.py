@@ -1,6 +1,7 @@
 """Sets of science and language whose answers are of several kinds, have a unit beside them, or are lists.
 
-The rows have the columns and the forms of JEEBench, TheoremQA, SciBench, TabMWP, TAT-QA, BBQ, ReCoRD and GoEmotions.
+The rows have the columns and the forms of JEEBench, TheoremQA, DeepMath, SciBench, TabMWP, TAT-QA, BBQ, ReCoRD,
+GoEmotions, PopQA and SYNTHETIC-1.
 """
 
 import json
@@ -46,11 +47,17 @@ def theoremqa():
     return [{"Question": f"Case {n}?", "Answer": answer, "Picture": None} for n, answer in enumerate(answers)]
 
 
+def deepmath():
+    answers = ["0", "Yes", r"\frac{\pi}{3}", "No", r"2\pi", "12", r"\infty", "-1", r"\sqrt{2}", "Yes", "3", "5"]
+    return [{"question": f"Limit {n}?", "final_answer": answer, "topic": "x"} for n, answer in enumerate(answers)]
+
+
 @pytest.mark.parametrize(
     ("rows", "expected"),
     [
         (jeebench(), "choice set number choice number set number choice choice number set number"),
         (theoremqa(), "number number label list number number label list number number number list"),
+        (deepmath(), "number label formula label formula number formula number formula label number number"),
     ],
 )
 def test_each_answer_is_compared_as_it_is(loaded, rows, expected):
@@ -147,3 +154,13 @@ def test_several_classes_of_one_text(tmp_path, loaded):
     assert truth_of(problem)[1].labels == tuple(names)
     assert judged(problem, "Answer: neutral, anger")
     assert not judged(problem, "Answer: anger")
+
+
+def test_lists_and_objects_that_are_written_as_texts(loaded):
+    names = [["politician", "a politician", "political leader"], ["film director", "director"], ["actor", "film actor"]]
+    dataset = loaded(
+        [{"question": f"What is {n}?", "possible_answers": json.dumps(each)} for n, each in enumerate(names)]
+    )
+    assert judged(dataset.problems[0], "Answer: political leader")
+    info = [{"prompt": f"Find {n}.", "verification_info": json.dumps({"ground_truth": str(n)})} for n in range(9)]
+    assert judged(loaded(info).problems[3], "Answer: 3")

@@ -54,7 +54,7 @@ def right_replies(problem: Problem) -> Iterator[str]:
 
 def wrong_replies(problem: Problem) -> Iterator[str]:
     truth, how = truth_of(problem)
-    others = [answer for answer in how.marks or how.labels if answer != truth]
+    others = [answer for answer in how.marks or how.labels if answer.casefold() != truth.casefold()]
     match how.kind:
         case "choice":
             texts = dict(zip(how.marks, how.options, strict=False))

@@ -20,6 +20,7 @@ from engine.answers.reply import unwrapped
 from engine.answers.verify import is_value, verify_answer
 from engine.answers.words import DENIES, EDGES, HEDGES, half_width, read_choices
 from engine.answers.words import plain as plain
+from engine.mathematics.parsing.notation import clean
 from engine.mathematics.quantities.number_words import read_number_words
 from engine.records import Record
 
@@ -31,6 +32,7 @@ _SEPARATOR = re.compile(r"\s*[,;、，；\n]\s*(?:(?:and|和)\s+)?|\s+(?:and|&)\
 _ITEM_MARK = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+", re.MULTILINE)
 _FRAME = re.compile(r"(?P<subject>(?:\w+[ ']){0,5}?\w+)\s+(?:is|are|was|were)\s*:?\s+(?P<value>.+)", re.I | re.DOTALL)
 """A sentence that only says that something is the value."""
+_BARE_NUMBER = re.compile(r"[-+]?[\d.,]+(?:[eE][-+]?\d+)?(?:\s*\\times\s*10\s*\^\s*\{?[-+]?\d+\}?)?", re.ASCII)
 _PLAIN_NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d+)?|\d+/\d+)", re.ASCII)
 _SQL_TOKEN = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|`[^`]*`|[\w.]+|[<>!]=|<>|\S")
 
@@ -118,6 +120,9 @@ def _refused(name: str) -> Any:
 
 def _same_number(answer: str, truth: str, how: HowCompared) -> bool | None:
     answer, truth = half_width(answer.strip(EDGES)), half_width(truth)
+    if how.unit and _BARE_NUMBER.fullmatch(bare := clean(unwrapped(answer) or answer)):
+        bare_how = how.model_copy(update={"unit": ""})  # a unit may be a scale: 5.2 million is 5200000
+        return _same_number(how.with_unit(bare), truth, bare_how) or _same_number(bare, truth, bare_how)
     truth = truth if how.tolerance else re.sub(r"\A\s*([+-]?\d+)\.0+\s*\Z", r"\1", truth)
     number = read_number_words(answer.strip(".。"))
     answer = answer if number is None else str(number)

@@ -15,6 +15,7 @@ Kind = Literal[
 KINDS: tuple[str, ...] = get_args(Kind)
 LETTERS = tuple("ABCDEFGHIJ")
 """The marks of options that have none."""
+_CURRENCIES = ("$", "€", "£")
 
 
 class HowCompared(Record):
@@ -30,6 +31,7 @@ class HowCompared(Record):
         keys: of ``json``, and of a ``list`` of objects: the keys of all rows; one that an object leaves out is empty.
         day_first: of ``date``: whether 3/4/2026 is the 3rd of April.
         tolerance: of ``number``: the largest relative error of a right answer; None: by the digits of the truth.
+        unit: of ``number``: that of an answer without one, as the question names it.
         is_open: whether prompts say nothing of the kind, as the dataset has answers of several kinds.
     """
 
@@ -42,7 +44,14 @@ class HowCompared(Record):
     keys: tuple[str, ...] = ()
     day_first: bool = False
     tolerance: float | None = None
+    unit: str = ""
     is_open: bool = False
+
+    def with_unit(self, number: str) -> str:
+        """A bare number with the unit."""
+        if self.unit in _CURRENCIES:
+            return f"{self.unit}{number}"
+        return f"{number} \\times {self.unit}" if self.unit.startswith("10^") else f"{number} {self.unit}"
 
     def named(self) -> Named:
         """The labels, or the options with their marks."""

@@ -151,6 +151,9 @@ class Description:
             answers = (", ".join(marks),)
         elif how.kind in ("list", "set") and self.form == "list":
             answers = (as_text(list(answers)),)
+        elif how.kind == "number" and (unit := self._unit(row)):
+            how = how.model_copy(update={"unit": unit})
+            answers = (how.with_unit(answers[0]),)
         used = {*columns.used(), "compare"}
         unused = {name: value for name, value in row.items() if name not in used}
         how = how.model_copy(update={"also": answers[1:]})
@@ -210,8 +213,6 @@ class Description:
         if self.how.kind == "rubric":  # a list of criteria is one rubric
             return tuple(filter(None, [as_text(value)]))
         answers = _gold_of(value, self.form)
-        if not (self.form == "list" and isinstance(value, list)):
-            answers = _with_unit(answers, self._unit(row))
         if self.is_boolean:
             answers = tuple({"true": "yes", "false": "no"}.get(answer, answer) for answer in answers)
         return tuple(self.class_names.get(answer, answer) for answer in answers)
@@ -285,16 +286,6 @@ def by_itself(answers: tuple[str, ...], options: Options | None) -> HowCompared:
     found = kind_of(answers)
     is_clear = found in ("number", "date", "list", "sql") or (found == "formula" and show_mathematics(answers))
     return how_compared(answers[:1], found) if is_clear else HowCompared(kind="text")
-
-
-def _with_unit(answers: tuple[str, ...], unit: str) -> tuple[str, ...]:
-    """A number with the unit that another column has, and without it, as the question says it."""
-    if not unit or len(answers) != 1 or kind_of(answers) != "number":
-        return answers
-    number = answers[0]
-    joined = f"{number} \\times {unit}" if unit.startswith("10^") else f"{number} {unit}"
-    joined = f"{unit}{number}" if unit in "$€£" else joined
-    return (joined, number) if kind_of([joined]) == "number" else (number, joined)
 
 
 def _as_row_says(kind: str, answers: Sequence[str], usual: HowCompared, where: str) -> HowCompared:

@@ -113,10 +113,10 @@ def _product(tokens: list[tuple[str, str]]) -> dict[str, int]:
             sign = -1 if content == "/" else 1
             continue
         if kind == "word":
-            name = unit_named(content)
-            if name is None:
-                raise UnknownUnitError(content)
+            *before, name = _units_of(content, is_raised=bool(tokens) and tokens[-1][0] == "power")
             base = {name: 1}
+            for first in before:
+                total[first] = total.get(first, 0) + sign
         else:
             base = _product(tokens) if content == "(" else {}
             if not base or not tokens:
@@ -126,6 +126,17 @@ def _product(tokens: list[tuple[str, str]]) -> dict[str, int]:
         for name, value in base.items():
             total[name] = total.get(name, 0) + sign * power * value
     return total
+
+
+def _units_of(word: str, *, is_raised: bool) -> list[str]:
+    """The unit of a word; the two units of one with a power, as ``kJmol^-1``. Raises ``UnknownUnitError``."""
+    if name := unit_named(word):
+        return [name]
+    pairs = [[unit_named(word[:at]), unit_named(word[at:])] for at in range(1, len(word))] if is_raised else []
+    pairs = [pair for pair in pairs if None not in pair]
+    if len(pairs) != 1 or word.endswith("ms"):  # kg m s^-1
+        raise UnknownUnitError(word)
+    return [name for name in pairs[0] if name is not None]
 
 
 def _power(text: str) -> int:

@@ -295,6 +295,8 @@ def test_other_ways_to_write_an_answer(answer, truth):
         ("1 m 60 cm", "1.60 m"),
         ("4047 m^2", "1 acre"),
         ("1 h 30 min", "90 min"),
+        ("8.31 J/(K mol)", r"8.31 \mathrm{~JK}^{-1} \mathrm{~mol}^{-1}"),
+        ("2500 J/mol", "2.5 kJmol^{-1}"),
     ],
 )
 def test_other_ways_to_write_a_quantity(answer, truth):

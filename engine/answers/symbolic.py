@@ -6,6 +6,7 @@ They run under ``KillablePool``, which kills them at their time limit.
 from __future__ import annotations
 
 import re
+from collections.abc import Set
 from typing import Any
 
 from engine.answers.comparison import Comparer
@@ -19,6 +20,7 @@ from engine.mathematics.quantities.units import Quantity, read_quantity, same_qu
 _HAS_ORDER = re.compile(r"[A-Za-z)}]\s*\\circ\s*[A-Za-z(\\]|\\(?:mathbf|boldsymbol|vec|hat)(?![A-Za-z])")
 """``f \\circ g``, where the sign means no degrees; and a vector or a matrix, whose products have an order."""
 _CALL = re.compile(r"(?<![A-Za-z\\])[fgh]'*\s*\([^()]*[A-Za-z][^()]*\)")
+_LETTER = re.compile(r"(?<![A-Za-z\\])[fgh](?![A-Za-z'_]|\s*\()")
 _MULTIPLE_OF_PI = re.compile(
     r"-?\s*(?:\d+\s*)?\\?pi(?:\s*/\s*\d+)?|-?\s*\\frac\s*\{\s*-?(?:\d+\s*)?\\pi\s*\}\s*\{\s*\d+\s*\}", re.ASCII
 )
@@ -97,7 +99,8 @@ class WorkerComparer(Comparer):
         return r"\circ" in answer + truth and self._formulas(answer, truth)  # degrees inside the formula: \tan 75^\circ
 
     def _formulas(self, answer: str, truth: str) -> bool:
-        if any(map(_HAS_ORDER.search, (answer, truth))) or _calls(answer) != _calls(truth):
+        factors = set(_LETTER.findall(truth))  # g(a + b) is a product where the truth has g as a factor
+        if any(map(_HAS_ORDER.search, (answer, truth))) or _calls(answer, factors) != _calls(truth, factors):
             return written_alike(answer, truth)
         try:
             left, right = read_formula(_as_fraction(answer)), read_formula(_as_fraction(truth))
@@ -130,9 +133,9 @@ def _as_fraction(text: str) -> str:
     return text if number is None else f"({number.value})"
 
 
-def _calls(text: str) -> list[str]:
-    """The calls of unknown functions: f(2x) is no product."""
-    return sorted("".join(call.split()) for call in _CALL.findall(text))
+def _calls(text: str, factors: Set[str]) -> list[str]:
+    """The calls of unknown functions: f(2x) is no product. Letters that are factors call nothing."""
+    return sorted("".join(call.split()) for call in _CALL.findall(text) if call[0] not in factors)
 
 
 def _with_parameter_of(left: Node, right: Node, *texts: str) -> Node:

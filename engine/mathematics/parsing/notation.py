@@ -26,6 +26,7 @@ _SUPERSCRIPTS = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "0123456789+-n"
 _SUBSCRIPTS = dict(zip("₀₁₂₃₄₅₆₇₈₉", "0123456789", strict=True))
 _SUPERSCRIPT_RUN = re.compile(f"[{''.join(_SUPERSCRIPTS)}]+")
 _SUBSCRIPT_RUN = re.compile(f"[{''.join(_SUBSCRIPTS)}]+")
+_GREEK_INDEX = re.compile(f"(?<=[{_GREEK}])[0-9]+")
 _VULGAR_FRACTION = re.compile("(?<=[0-9])(?=[¼-¾⅐-⅞])")
 _UNICODE = re.compile("|".join(map(re.escape, _SYMBOLS)))
 
@@ -62,6 +63,7 @@ _REWRITES = tuple(
         ("\\var", r"\\var(?=(?:epsilon|theta|phi|rho|kappa|sigma)(?![A-Za-z]))", r"\\"),  # two shapes of one letter
         ("prime", r"\^\s*(?:\{\s*\\prime\s*(\d?)\}|\\prime(?![A-Za-z]))",
          lambda prime: f"'^{{{prime[1]}}}" if prime[1] else "'"),
+        ("_", r"(\\[A-Za-z]+)\s+(?=_)", r"\1"),
         ("_", r"(_\s*)\\(?:text|mathrm|textrm|mathit)\s*(?=\{)", r"\1"),
         ("_", r"(_\s*\{[^{}]*)\\(?:text|mathrm|textrm|mathit|rm)\s*(?:\{([^{}]*)\}|(?![A-Za-z]))", r"\1\2"),
         ("_", r"_\s*(\\[A-Za-z]+)(?![A-Za-z]|\s*\{)", r"_{\1}"),  # R_\odot
@@ -83,7 +85,7 @@ def clean(text: str) -> str:
     if not text.isascii():
         text = _SUPERSCRIPT_RUN.sub(lambda run: "^{" + "".join(map(_SUPERSCRIPTS.__getitem__, run[0])) + "}", text)
         text = _SUBSCRIPT_RUN.sub(lambda run: "_{" + "".join(map(_SUBSCRIPTS.__getitem__, run[0])) + "}", text)
-        text = _VULGAR_FRACTION.sub(" ", text)
+        text = _VULGAR_FRACTION.sub(" ", _GREEK_INDEX.sub(r"_{\g<0>}", text))  # ω0 is an index, as in ω₀
         text = _UNICODE.sub(lambda sign: _SYMBOLS[sign[0]], text)
         text = unicodedata.normalize("NFKC", text).replace("\u2044", "/")
     if any(mark in text for mark in "\\$~{"):

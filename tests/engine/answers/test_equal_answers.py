@@ -511,6 +511,9 @@ def test_a_number_with_its_parts_in_brackets_is_the_number():
         (r"\frac{1}{2} m \omega'", r"m \frac{\omega^{\prime}}{2}"),
         (r"\frac{v \omega_{L}^{\prime 2}}{2}", r"v \frac{\omega_L'^2}{2}"),
         (r"F/m", r"a^{\prime}=\frac{F}{m}"),
+        ("μ₀I/(2πr)", r"\frac{\mu_0 I}{2 \pi r}"),
+        ("F0/(m(ω0² - ω²))", r"\frac{F_0}{m(\omega_0^2 - \omega^2)}"),
+        ("g(m1 - m2)/(m1 + m2)", r"\frac{m_1 - m_2}{m_1 + m_2} g"),
     ],
 )
 def test_formulas_of_physics(answer, truth):

@@ -479,6 +479,8 @@ def test_what_is_near_to_them_stays_equal(answer, truth):
         (r"\frac{v \omega_{L}^{2}}{2}", r"\frac{v \omega_{L}^{\prime 2}}{2}"),
         (r"\sqrt{2 G M / R}", r"\sqrt{\frac{2 G M_{\odot}}{R_{\odot}}}"),
         (r"\frac{q}{4 \pi \epsilon_0 R}", r"\frac{q}{4 \pi \varepsilon_0 R^2}"),
+        ("f(2x)", "2 f(x)"),
+        ("g(m1 - m2)", "h (m_1 - m_2)"),
     ],
 )
 def test_indices_and_primes_count(answer, truth):

@@ -95,8 +95,8 @@ IMAGE_MARK = "\ufffc"
 IMAGE_TAG = re.compile(r"\[image [0-9a-f]{12}\]")
 """The place of an image in the text of a problem: see :attr:`ImageReference.tag`."""
 
-IMAGE_COLUMN = re.compile(r"images?[\s_-]*\d*", re.IGNORECASE)
-"""Names of columns of images: image, images, image_1."""
+IMAGE_COLUMN = re.compile(r"(?:decoded_)?images?[\s_-]*\d*", re.IGNORECASE)
+"""Names of columns of images: image, images, image_1; decoded_image, beside the path in a file that is not here."""
 
 
 class ImageReference(Record):

@@ -16,7 +16,7 @@ from engine.errors import InputError, quoted
 _KEPT_WHOLE = re.compile(
     r"choices|options|endings|alternatives|candidates|targetscores|mc\dtargets|messages|conversations|tests?|meta"
     r"|(?:correct|gold|best|final)?answers?(?:spans?|key)?|targets?|output|labels?|expected\w*|groundtruth|table|contexts?"
-    r"|images?\d*|idx"
+    r"|(?:decoded)?images?\d*|idx"
 )
 """Columns whose objects have a meaning as a whole."""
 _MAX_DEPTH = 4

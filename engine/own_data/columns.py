@@ -185,7 +185,8 @@ class _Table:
             for name, value in row.items():
                 filled[name] = filled.get(name, 0) + is_filled(value)
         self.names = [name for name in filled if name and filled[name]]
-        self.images = tuple(filter(self._holds_images, self.names)) if reads_images else ()
+        images = tuple(filter(self._holds_images, self.names)) if reads_images else ()
+        self.images = tuple(name for name in images if name.startswith("decoded_")) or images  # MathVista
         self._common = [name for name in self.names if filled[name] >= _MOST * len(rows) and name not in self.images]
         self._by_name = {plain_name(name): name for name in reversed(self._common)}
 

@@ -30,6 +30,8 @@ from engine.records import IMAGE_MARK
 
 BY_ROW: tuple[Kind, ...] = ("choice", "set")
 """Kinds of answers that name options, which differ by row."""
+_PLACE = re.compile(r"<image(?: \d)?>")
+"""The place of an image in the text of a question: verl, MMMU."""
 _OF_VALUES = ("json", "list", "set")
 
 
@@ -174,7 +176,10 @@ class Description:
             text = re.sub(r"\{([^{}]+)\}", lambda match: values[match[1]], columns.question).strip()
         unit = self._unit(row)
         text = f"{text}\n\n(unit of the answer: {unit})" if unit and text else text
-        missing = len(self.images(row)) - text.count(IMAGE_MARK)
+        images = self.images(row)
+        if columns.images and len(_PLACE.findall(text)) == len(images):
+            text = _PLACE.sub(IMAGE_MARK, text)
+        missing = len(images) - text.count(IMAGE_MARK)
         return f"{IMAGE_MARK * missing}\n{text}".strip() if missing > 0 else text
 
     def _unit(self, row: Mapping[str, Any]) -> str:

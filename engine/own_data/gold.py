@@ -23,7 +23,10 @@ _SOME = 0.3
 _BOX = "\\boxed{"
 _TEXTS = ("text", "texts", "value", "spans", "aliases", "normalized_aliases", "answer", "answers")
 """Keys of an object that holds the texts of right answers: SQuAD, TriviaQA, DROP."""
-_POSITIONS = frozenset("answer_start start end answer_end types type matched_wiki_entity_name normalized_value".split())
+_POSITIONS = frozenset(
+    "answer_start start end answer_end types type matched_wiki_entity_name normalized_value answer_confidence "
+    "answer_id".split()
+)
 
 
 _NO_ANSWER = re.compile(r'proof|notfound|\s*\[?\s*\{.*"(?:func_name|instruction_id)".*', re.DOTALL)
@@ -103,7 +106,17 @@ def _stated(text: str) -> str | None:
     return _box(after) or after.strip(" :.\n") or None
 
 
-SOLUTIONS = {"after ####": _after_mark, "in the last box": _box, 'after "the answer is"': _stated}
+def _in_tags(text: str) -> str | None:
+    tagged = re.fullmatch(r".*<answer>\s*(.+?)\s*</answer>\s*", text, re.DOTALL)
+    return tagged[1] if tagged else None
+
+
+SOLUTIONS = {
+    "after ####": _after_mark,
+    "in the last box": _box,
+    'after "the answer is"': _stated,
+    "in answer tags": _in_tags,
+}
 """Form of a solution -> what finds the right answer in it."""
 
 

@@ -10,6 +10,7 @@ from engine.errors import InputError, MissingInputError
 from engine.records import IMAGE_TAG
 from engine.storage.images import sent_image
 from engine.task_protocols import images_of
+from engine.tasks.answers.task import truth_of
 from engine.tasks.registry import task_named
 from tests.support.table import table
 
@@ -154,3 +155,29 @@ def test_a_file_that_changes_after_its_row_was_read_is_not_sent(tmp_path):
     (tmp_path / "data/one.png").write_bytes(OTHER)
     with pytest.raises(InputError, match="has changed since its row was read"):
         sent(problem)
+
+
+def of_rows(tmp_path, **columns):
+    rows = [{"question": f"Which is {n}?", "answer": f"{n}", "image": URL} | columns for n in range(4)]
+    return read(written(tmp_path, [{name: cell for name, cell in row.items() if cell is not None} for row in rows]))
+
+
+def test_places_of_images_in_a_question_are_filled(tmp_path):
+    """The forms of verl and of MMMU."""
+    problem = of_rows(tmp_path, question="See <image>: what is it?").problems[0]
+    assert IMAGE_TAG.sub("X", problem.text) == "See X: what is it?"
+    assert "<image 1>" not in of_rows(tmp_path, question="<image 1> What is it?").problems[0].text
+    assert "<image 2>" in of_rows(tmp_path, question="<image 1> <image 2> What is it?").problems[0].text
+
+
+def test_an_image_beside_its_path_in_another_file(tmp_path):
+    """The form of MathVista."""
+    problem = of_rows(tmp_path, image="images/1.jpg", decoded_image=URL).problems[0]
+    assert len(sent(problem)) == 1
+
+
+def test_answers_of_annotators_and_in_tags(tmp_path):
+    """The forms of VQAv2 and of CLEVR in R1-V."""
+    annotated = [{"answer": "a net", "answer_confidence": "yes", "answer_id": n} for n in (1, 2)]
+    assert truth_of(of_rows(tmp_path, answer=annotated).problems[0])[0] == "a net"
+    assert truth_of(of_rows(tmp_path, answer=None, solution="<answer> 3 </answer>").problems[0])[0] == "3"

@@ -62,6 +62,8 @@ _SCALED = re.compile(
 _ORDINAL = re.compile(
     r"(?P<value>\d{1,6})\s*(?:\^\s*)?\{?\s*(?:\\(?:text|mathrm|rm)\s*)?\{?\s*(?:st|nd|rd|th)\b\s*\}*", re.ASCII
 )
+_MIXED = re.compile(r"(\d+)\((\d+/\d+)\)")
+"""A mixed number as Math23K writes it."""
 _COUNTED = re.compile(
     r"(?P<value>[-\d.,/ ]*\d\s*(?:\\?%)?)\s*"
     r"(?:\((?P<noun>[A-Za-z][A-Za-z ]*)\)|of\s+(?P<whole>[A-Za-z][A-Za-z '-]*))"
@@ -162,12 +164,14 @@ def _spelled(text: str) -> str | None:
 
 
 def _counted(text: str, bare: str) -> str | None:
-    """A number without a remark in brackets, and a share without its whole; an ordinal is its number."""
+    """A number without a remark in brackets, a share without its whole, an ordinal as number, a mixed number."""
     if ordinal := _ORDINAL.fullmatch(text):
         return ordinal["value"]
     explained = _EXPLAINED.fullmatch(bare)
     if explained and not DENIES.search(explained["remark"]) and not HEDGES.search(explained["remark"]):
         return explained["value"]
+    if mixed := _MIXED.fullmatch(bare):
+        return f"{mixed[1]} {mixed[2]}"
     match = _COUNTED.fullmatch(bare)
     if match is None or CHANGES_MEANING.search(match["noun"] or match["whole"]):
         return None

@@ -17,9 +17,10 @@ from engine.own_data.options import listed_options
 from engine.records import IMAGE_COLUMN, IMAGE_MARK
 
 QUESTIONS = tuple(
-    "problem question problemtext questiontext questionstem squestion prompt userinput stem goal query claim statement "
-    "hypothesis conclusion instruction input sentence utterance text message mail email review comment tweet post "
-    "headline description content body document dialogue dialog article abstract story word ctx utt scenario turns "
+    "problem question problemtext questiontext originaltext questionstem squestion prompt userinput stem goal query "
+    "claim statement hypothesis conclusion instruction input sentence utterance text message mail email review "
+    "comment tweet post headline description content body document dialogue dialog article abstract story word ctx "
+    "utt scenario turns "
     "题目 问题 题干".split()
 )
 """Columns of the question, in the order in which they are looked for."""
@@ -45,7 +46,7 @@ _ASK_WORDS, _ANSWER_WORDS = frozenset(["question", "problem"]), frozenset(["answ
 _OTHER_WORDS = frozenset("id type types start unit format explanation latex source incorrect wrong url".split())
 _PAIR = re.compile(r"(.+?)(1|2|a|b|one|two)")
 ANSWERS = tuple(
-    "answer groundtruth gold stance target correct correctanswer correctoption bestanswer finalanswer answerkey "
+    "answer ans groundtruth gold stance target correct correctanswer correctoption bestanswer finalanswer answerkey "
     "answeridx answerindex goldanswer expected expectedanswer expectedoutput expectedresponse reference ideal truth "
     "completion response output answers targets cop lsolutions finaldecision 答案".split()
 )

@@ -1,7 +1,7 @@
 """Sets of science and language whose answers are of several kinds, have a unit beside them, or are lists.
 
 The rows have the columns and the forms of JEEBench, TheoremQA, DeepMath, SciBench, TabMWP, TAT-QA, BBQ, ReCoRD,
-GoEmotions, PopQA and SYNTHETIC-1.
+GoEmotions, PopQA, SYNTHETIC-1 and Math23K.
 """
 
 import json
@@ -10,6 +10,7 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
+from engine.answers.verify import verify_answer
 from engine.datasets import load_dataset
 from engine.tasks.answers.task import truth_of
 from engine.tasks.registry import task_named
@@ -166,3 +167,12 @@ def test_lists_and_objects_that_are_written_as_texts(loaded):
     assert judged(dataset.problems[0], "Answer: political leader")
     info = [{"prompt": f"Find {n}.", "verification_info": json.dumps({"ground_truth": str(n)})} for n in range(9)]
     assert judged(loaded(info).problems[3], "Answer: 3")
+
+
+def test_word_problems_in_chinese(loaded):
+    """The form of Math23K; 1(1/2) is a mixed number there."""
+    answers = ["60", "75%", "(5/6)", "3.5", "1(1/2)", "12"]
+    dataset = loaded([{"original_text": f"第{n}题", "equation": "x=1", "ans": each} for n, each in enumerate(answers)])
+    assert [problem.task for problem in dataset.problems] == ["math"] * 6
+    assert verify_answer("1.5", dataset.problems[4].answer).correct
+    assert not verify_answer("0.5", dataset.problems[4].answer).correct

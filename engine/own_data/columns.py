@@ -13,8 +13,9 @@ from typing import Any
 
 from engine.errors import InputError
 from engine.own_data.cells import as_text, cells, is_filled, is_text, plain_name, value_of
+from engine.own_data.messages import are_messages, message_of
 from engine.own_data.options import listed_options
-from engine.records import IMAGE_COLUMN, IMAGE_MARK
+from engine.records import IMAGE_COLUMN
 
 QUESTIONS = tuple(
     "problem question problemtext questiontext originaltext questionstem squestion prompt userinput stem goal query "
@@ -309,7 +310,7 @@ class _Table:
     def _holds_messages(self, name: str) -> bool:
         values = self.values(name)
         is_named = plain_name(name) in _CHATS or plain_name(name) in QUESTIONS
-        return is_named and all(isinstance(value, list) and value and _are_messages(value) for value in values)
+        return is_named and all(isinstance(value, list) and value and are_messages(value) for value in values)
 
     def ends_with_reply(self, chat: str) -> bool:
         """Whether the conversations end with a message of the model."""
@@ -367,38 +368,6 @@ class _Table:
 def _words_of(name: str) -> frozenset[str]:
     """The words of a column's name: ``answer_number`` and ``answerNumber`` have two."""
     return frozenset(word.casefold() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name.rpartition(".")[2]))
-
-
-def message_of(message: Any) -> tuple[str, str]:
-    """Role and text of a message of a chat, in OpenAI's form or as ``from`` and ``value``.
-
-    A text in parts has a mark for each image.
-    """
-    if not isinstance(message, Mapping):
-        return "", ""
-    role, content = message.get("role", message.get("from")), message.get("content", message.get("value"))
-    names = {"human": "user", "gpt": "assistant", "bot": "assistant", "model": "assistant"}
-    if isinstance(content, list):
-        content = "\n".join(IMAGE_MARK if is_image else text for is_image, text in map(_read_part, content)).strip()
-    return names.get(str(role), str(role or "")), content if isinstance(content, str) else ""
-
-
-def images_in(message: Any) -> list[Any]:
-    """The images of a message in parts, in their order; None for one that a column of the row has."""
-    content = message.get("content", message.get("value")) if isinstance(message, Mapping) else None
-    return [image for is_image, image in map(_read_part, content) if is_image] if isinstance(content, list) else []
-
-
-def _read_part(part: Any) -> tuple[bool, Any]:
-    """Whether a part of a message is an image; and the image, or the text."""
-    if isinstance(part, Mapping) and part.get("type") in ("image_url", "input_image", "image"):
-        return True, next((part[key] for key in ("image_url", "image", "source", "url") if part.get(key)), None)
-    text = part.get("text") if isinstance(part, Mapping) else part
-    return False, text.replace(IMAGE_MARK, "") if isinstance(text, str) else ""
-
-
-def _are_messages(value: Sequence[Any]) -> bool:
-    return all(role and text for role, text in map(message_of, value))
 
 
 def _refuse_ambiguous(table: _Table, columns: Columns, where: str, *, is_given: bool) -> None:

@@ -15,8 +15,9 @@ from engine.answers.words import read_choices
 from engine.errors import EmptyRowError, InputError
 from engine.own_data.answer_kind import check_truths, how_compared, kind_of, show_mathematics
 from engine.own_data.cells import as_passage, as_text, has_column, is_filled, value_of
-from engine.own_data.columns import Columns, images_in, message_of, names_in
+from engine.own_data.columns import Columns, names_in
 from engine.own_data.gold import SOLUTIONS, listed, read_gold
+from engine.own_data.messages import images_in, message_of
 from engine.own_data.options import (
     Options,
     is_options_column,

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from engine.errors import OmittedRowError
-from engine.own_data.columns import message_of
+from engine.own_data.messages import message_of
 from engine.reading.python_syntax import parse
 from engine.tasks.code.facts import is_function
 from engine.tasks.code.literals import to_literal

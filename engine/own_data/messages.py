@@ -16,6 +16,8 @@ def message_of(message: Any) -> tuple[str, str]:
     if not isinstance(message, Mapping):
         return "", ""
     role, content = message.get("role", message.get("from")), message.get("content", message.get("value"))
+    if content is None and isinstance(truth := message.get("ground_truth"), Mapping):
+        content = truth.get("value")
     names = {"human": "user", "gpt": "assistant", "bot": "assistant", "model": "assistant"}
     if isinstance(content, list):
         content = "\n".join(IMAGE_MARK if is_image else text for is_image, text in map(_read_part, content)).strip()

@@ -90,11 +90,19 @@ def as_rows(value: Any, columns: Sequence[str] | None, source: str) -> Form | No
     if isinstance(value, list) and value:
         if all(isinstance(row, Mapping) for row in value):
             return Form(value)
+        if all(map(_is_conversation, value)):  # Open-Reasoner-Zero
+            return Form([{"messages": messages} for messages in value])
         if all(map(_is_line, value)):
             return _of_lists(value, columns, source)
     if isinstance(value, Mapping) and value:
         return _of_columns(value) or _by_id(value)
     return None
+
+
+def _is_conversation(value: Any) -> bool:
+    return (
+        isinstance(value, list) and bool(value) and all(isinstance(each, Mapping) and "from" in each for each in value)
+    )
 
 
 def _is_line(value: Any) -> bool:

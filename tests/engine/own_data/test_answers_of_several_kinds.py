@@ -1,7 +1,7 @@
 """Sets of science and language whose answers are of several kinds, have a unit beside them, or are lists.
 
 The rows have the columns and the forms of JEEBench, TheoremQA, DeepMath, SciBench, TabMWP, TAT-QA, BBQ, ReCoRD,
-GoEmotions, PopQA, SYNTHETIC-1 and Math23K.
+GoEmotions, PopQA, SYNTHETIC-1, Math23K and Open-Reasoner-Zero.
 """
 
 import json
@@ -176,3 +176,13 @@ def test_word_problems_in_chinese(loaded):
     assert [problem.task for problem in dataset.problems] == ["math"] * 6
     assert verify_answer("1.5", dataset.problems[4].answer).correct
     assert not verify_answer("0.5", dataset.problems[4].answer).correct
+
+
+def test_rows_that_are_conversations(loaded):
+    """The form of Open-Reasoner-Zero."""
+    rows = [
+        [{"from": "human", "value": f"Find {n}."}, {"from": "assistant", "ground_truth": {"value": str(n + 5)}}]
+        for n in range(9)
+    ]
+    problem = loaded(rows).problems[2]
+    assert (problem.text, judged(problem, "Answer: 7")) == ("Find 2.", True)

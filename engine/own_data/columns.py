@@ -21,7 +21,7 @@ QUESTIONS = tuple(
     "problem question problemtext questiontext originaltext questionstem squestion prompt userinput stem goal query "
     "claim statement hypothesis conclusion instruction input sentence utterance text message mail email review "
     "comment tweet post headline description content body document dialogue dialog article abstract story word ctx "
-    "utt scenario turns "
+    "utt scenario turns inputs "
     "题目 问题 题干".split()
 )
 """Columns of the question, in the order in which they are looked for."""
@@ -30,7 +30,8 @@ _ASKS = frozenset(QUESTIONS[: QUESTIONS.index("claim")])
 _CONTEXTS = frozenset(
     "passage passages context contexts article story premise premises body paragraph paragraphs background support "
     "table tabletext case document documents dialogue dialog conversation history utterances text input content "
-    "instruction code schema ctx sentence sentences narrative puzzle situation theory evidence hint tools".split()
+    "instruction code schema ctx sentence sentences narrative puzzle situation theory evidence hint tools "
+    "definition".split()
 )
 _OF_LABELS = frozenset("aspect aspectterm word span1text span2text responsea responseb output1 output2".split())
 """What a label is about: a part of the text, a word of two sentences, or two answers of which one is better."""
@@ -59,7 +60,7 @@ LABELS = tuple(
 """Columns of a class, which count where there is no column of an answer."""
 _LATE_ANSWERS = tuple("solution summary summary1 translation sql regex query".split())
 _NAMES_OF_CLASSES = frozenset(
-    "labeltext labelname labelnames labeldesc labelstr category classname intent answertext".split()
+    "labeltext labelname labelnames labeldesc labelstr category classname intent answertext targettext".split()
 )
 RUBRICS = ("rubric", "rubrics")
 """The column of rows without a right answer: what a judge looks for."""
@@ -212,6 +213,8 @@ class _Table:
         known = {name: column for name, column in self._by_name.items() if column not in taken}
         columns = [known[name] for name in (*_SCORED_OPTIONS, *ANSWERS) if name in known]
         labels = [known[name] for name in LABELS if name in known]
+        if labels and columns == [known.get("answers")] and self._are_indices(labels[0], columns[0]):  # ReClor
+            columns = []
         late = [known[name] for name in _LATE_ANSWERS if name in known and self._holds(name, known[name])]
         late = [column for column in late if self.question({column})]
         # The topics of dialogues that have summaries are all different, and no classes.
@@ -219,6 +222,13 @@ class _Table:
         if not columns and (rubric := self.first(RUBRICS, "")):
             return [rubric]
         return columns or [column for column in self._with_word(_ANSWER_WORDS) if not _words_of(column) & _OTHER_WORDS]
+
+    def _are_indices(self, labels: str, lists: str) -> bool:
+        """Whether the labels are indices of the entries of lists."""
+        pairs = [(as_text(row.get(labels)), row.get(lists)) for row in self.rows]
+        return all(
+            isinstance(entries, list) and label.isdecimal() and int(label) < len(entries) for label, entries in pairs
+        )
 
     def _with_word(self, words: frozenset[str]) -> list[str]:
         """The columns whose names have one of the words."""
@@ -237,7 +247,8 @@ class _Table:
         """The columns of the options of a choice."""
         if plain_name(answer) in _SCORED_OPTIONS:
             return ()
-        listed = next((name for name in self.names if plain_name(name) in _OPTIONS and name != answer), "")
+        lists = {*_OPTIONS, "answers"} if plain_name(answer) in LABELS else _OPTIONS
+        listed = next((name for name in self.names if plain_name(name) in lists and name != answer), "")
         if listed and None not in map(listed_options, self.values(listed)):
             return (listed,)
         series: dict[str, list[str]] = {}

@@ -24,8 +24,8 @@ _BOX = "\\boxed{"
 _TEXTS = ("text", "texts", "value", "spans", "aliases", "normalized_aliases", "answer", "answers")
 """Keys of an object that holds the texts of right answers: SQuAD, TriviaQA, DROP."""
 _POSITIONS = frozenset(
-    "answer_start start end answer_end types type matched_wiki_entity_name normalized_value answer_confidence "
-    "answer_id".split()
+    "answer_start start end answer_end types type matched_wiki_entity_name normalized_matched_wiki_entity_name "
+    "normalized_value answer_confidence answer_id tokens".split()
 )
 
 

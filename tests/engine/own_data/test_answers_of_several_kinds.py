@@ -186,3 +186,41 @@ def test_rows_that_are_conversations(loaded):
     ]
     problem = loaded(rows).problems[2]
     assert (problem.text, judged(problem, "Answer: 7")) == ("Find 2.", True)
+
+
+def test_answers_that_are_the_options_of_a_label(loaded):
+    """The form of ReClor."""
+    rows = [
+        {"context": f"Text {n}.", "question": "What follows?", "answers": ["one", "two", "three"], "label": n % 3}
+        for n in range(12)
+    ]
+    dataset = loaded(rows)
+    assert set(kinds(dataset.problems)) == {"choice"}
+    check(dataset.problems)
+
+
+@table(
+    ("answer", "right"),
+    [
+        (
+            {
+                "aliases": ["NYC"],
+                "matched_wiki_entity_name": "",
+                "normalized_matched_wiki_entity_name": "",
+                "value": "N Y",
+            },
+            ["NYC", "N Y"],
+        ),  # TriviaQA
+        ([{"text": "He is a boy.", "tokens": ["He"]}, {"text": "a boy", "tokens": ["a"]}], ["a boy", "He is a boy"]),
+    ],
+)
+def test_answers_with_facts_beside_them(loaded, answer, right):
+    problem = loaded([{"question": f"Who, in story {n}?", "answer": answer} for n in range(3)]).problems[1]
+    assert [reply for reply in right if not judged(problem, f"Answer: {reply}")] == []
+    assert not judged(problem, "Answer: a girl")
+
+
+def test_a_definition_stands_before_its_inputs(loaded):
+    """The form of Natural Instructions."""
+    rows = [{"definition": "Say A or B.", "inputs": f"Text {n}", "targets": "AB"[n % 2]} for n in range(12)]
+    assert loaded(rows).problems[0].text == "definition: Say A or B.\ninputs: Text 0"

@@ -130,12 +130,12 @@ def are_identifiers(answers: Sequence[str]) -> bool:
     Of decimals with differing numbers of digits, a zero at the end belongs to the identifier: 3.9, 3.10.
     """
     bare = [answer.strip() for answer in answers if re.search(r"\d", answer)]
-    if any(map(_CODE.fullmatch, bare)):
+    few = (1 - MOST) * len(bare)  # one fraction as 2016/2017 among numbers is no code
+    if sum(_CODE.fullmatch(text) is not None for text in bare) > few:
         return True
     decimals = [match[1] for match in map(_DECIMALS.fullmatch, bare) if match]
-    return len({len(decimal) for decimal in decimals}) > 1 and any(
-        decimal.endswith("0") and len(decimal) > 1 for decimal in decimals
-    )
+    ends_with_zero = sum(decimal.endswith("0") and len(decimal) > 1 for decimal in decimals)
+    return len({len(decimal) for decimal in decimals}) > 1 and ends_with_zero > few
 
 
 def are_formulas(answers: Sequence[str]) -> bool:
@@ -210,6 +210,8 @@ def remark(answers: Sequence[str], how: HowCompared) -> str:
         )
     if how.kind == "text" and len(answers) > 1 and len(set(answers)) == 1:
         return f"all answers are {answers[0][:30]!r}, so there is nothing to learn"
+    if how.kind == "text" and are_identifiers(answers) and _most(answers, [*dict.fromkeys(answers)], _is_number):
+        return "the numbers have the form of identifiers, as 3.10 and 007, and are compared as texts (--compare number)"
     return ""
 
 

@@ -12,6 +12,7 @@ from decimal import Decimal
 from typing import Any
 
 from engine.errors import InputError, quoted
+from engine.reading.python_syntax import literal
 
 _KEPT_WHOLE = re.compile(
     r"choices|options|endings|alternatives|candidates|targetscores|mc\dtargets|messages|conversations|tests?|meta"
@@ -19,6 +20,9 @@ _KEPT_WHOLE = re.compile(
     r"|(?:decoded)?images?\d*|idx"
 )
 """Columns whose objects have a meaning as a whole."""
+_ARRAY = re.compile(r"array\((\[[^\[\]]*\])(?:,\s*dtype=[^()]*)?\)")
+_BESIDE = re.compile(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")(?=\s+['"])""")
+"""A text before another one, without a comma."""
 _MAX_DEPTH = 4
 _CELL = 80
 """Characters of the longest cell of a table."""
@@ -91,6 +95,19 @@ def renamed(row: Mapping[str, Any], fields: Mapping[str, str] | None, where: str
         for name, source in fields.items()
     }
     return {name: cell for name, cell in row.items() if name not in fields.values()} | moved
+
+
+def written_in(text: str) -> Any:
+    """The value that a text writes as JSON or Python do, or as NumPy prints it: ``['a' 'b']``, ``array(['a'])``.
+
+    So pandas and ``datasets`` write lists into tables (huggingface/datasets#6778).
+
+    Raises:
+        ValueError: it writes none.
+    """
+    with contextlib.suppress(ValueError):
+        return json.loads(text)
+    return literal(_BESIDE.sub(r"\1,", _ARRAY.sub(r"\1", text)))
 
 
 def is_filled(value: Any) -> bool:

@@ -7,7 +7,7 @@ counts.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -68,6 +68,7 @@ _CHATS = frozenset("messages conversations conversation".split())
 NO_CONTENT = frozenset("id idx index qid guid task compare split meta".split())
 _MOST = 0.5
 """A column counts if at least this share of the rows has a value in it."""
+_NEARLY_ALL = 0.95
 _BOXED = re.compile(r"\\boxed\{|####")
 _SQL = re.compile(r"\s*(?:select|with|insert|update|delete)\s", re.IGNORECASE)
 
@@ -240,8 +241,9 @@ class _Table:
 
     def _holds(self, name: str, column: str) -> bool:
         """Whether a column of this name has right answers: solutions only with a box, queries only in SQL."""
-        pattern = {"query": _SQL, "solution": _BOXED}.get(name)
-        return pattern is None or all(pattern.search(str(value)) for value in self.values(column))
+        if name == "solution":  # those of proofs have none
+            return sum(_BOXED.search(str(value)) is not None for value in self.values(column)) >= _MOST * len(self.rows)
+        return name != "query" or all(_SQL.search(str(value)) for value in self.values(column))
 
     def options(self, answer: str) -> tuple[str, ...]:
         """The columns of the options of a choice."""
@@ -249,7 +251,7 @@ class _Table:
             return ()
         lists = {*_OPTIONS, "answers"} if plain_name(answer) in LABELS else _OPTIONS
         listed = next((name for name in self.names if plain_name(name) in lists and name != answer), "")
-        if listed and None not in map(listed_options, self.values(listed)):
+        if listed and self._nearly_all(listed, lambda value: listed_options(value) is not None):
             return (listed,)
         series: dict[str, list[str]] = {}
         for name in self.names:
@@ -319,13 +321,17 @@ class _Table:
         return sum(map(looks_like_image, values)) >= _MOST * len(values)
 
     def _holds_messages(self, name: str) -> bool:
-        values = self.values(name)
         is_named = plain_name(name) in _CHATS or plain_name(name) in QUESTIONS
-        return is_named and all(isinstance(value, list) and value and are_messages(value) for value in values)
+        return is_named and self._nearly_all(name, are_messages)
 
     def ends_with_reply(self, chat: str) -> bool:
         """Whether the conversations end with a message of the model."""
-        return all(message_of(value[-1])[0] == "assistant" for value in self.values(chat))
+        return self._nearly_all(chat, lambda value: message_of(value[-1])[0] == "assistant")
+
+    def _nearly_all(self, name: str, fits: Callable[[Any], bool]) -> bool:
+        """Whether nearly all values of a column fit: one odd row does not decide for all."""
+        values = self.values(name)
+        return sum(map(fits, values)) >= _NEARLY_ALL * len(values)
 
     def only_other(self, taken: set[str], *, braces: bool = False) -> str:
         """The only further column of a table; empty if there are several."""

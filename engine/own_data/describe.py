@@ -202,8 +202,8 @@ def _index_base(lists: Sequence[Options | None], answers: Sequence[str]) -> int 
     pairs = [
         (options, int(answer)) for options, answer in zip(lists, answers, strict=True) if options and answer.isdecimal()
     ]
-    are_options = any(str(index) in (*options.marks, *options.texts) for options, index in pairs)
-    if len(pairs) < MOST * len(answers) or not pairs or are_options:
+    named = sum(str(index) in (*options.marks, *options.texts) for options, index in pairs)  # by chance in MMLU
+    if len(pairs) < MOST * len(answers) or 2 * named >= len(pairs):
         return None
     base = 0 if any(index == 0 for _, index in pairs) else 1
     fitting = sum(base <= index < len(options.marks) + base for options, index in pairs)
@@ -268,8 +268,9 @@ def _odd_ones(chosen: Description, read: _Read) -> list[str]:
     """How many rows have answers of another kind than the dataset, for each other kind."""
     odd: dict[str, list[str]] = {}
     for row, answers in read:
-        how = chosen.how_of(row, answers, chosen.options(row, chosen.question(row)))
-        if how.kind != chosen.how.kind:
+        options = chosen.options(row, chosen.question(row))
+        how = chosen.how_of(row, answers, options)
+        if how.kind != chosen.how.kind and chosen.is_in_range(answers, options):
             odd.setdefault("compared as texts" if how.kind == "text" else described(how), []).append(answers[0])
     return [
         f"{len(odd[how])} of {len(read)} answers are of another kind and {how}: "

@@ -16,7 +16,7 @@ from engine.errors import EmptyRowError, InputError
 from engine.own_data.answer_kind import check_truths, how_compared, kind_of, show_mathematics
 from engine.own_data.cells import as_passage, as_text, has_column, is_filled, value_of
 from engine.own_data.columns import Columns, names_in
-from engine.own_data.gold import SOLUTIONS, listed, read_gold
+from engine.own_data.gold import SOLUTIONS, in_solution, listed, read_gold
 from engine.own_data.messages import images_in, message_of
 from engine.own_data.options import (
     Options,
@@ -146,6 +146,8 @@ class Description:
             state = "has no answer that could be compared" if is_filled(value_of(row, name)) else "is empty"
             raise EmptyRowError(f"{where}: field {name!r} {state}", fix="Fill it in, or remove the row.")
         options = self.options(row, text)
+        if not self.is_in_range(answers, options):
+            raise EmptyRowError(f"{where}: {answers[0]!r} is no index of an option", fix="Correct or remove the row.")
         how = self.how_of(row, answers, options) if kind is None else _as_row_says(str(kind), answers, self.how, where)
         if options is not None and self.has_options and not _shows(text, options):
             text = f"{text}\n\n{options.lines()}"
@@ -211,8 +213,8 @@ class Description:
         """The right answers of a row: any of them is right, or they are the items of a list; none where it has none."""
         columns = self.columns
         if not columns.answer:
-            messages = value_of(row, columns.chat)
-            return (message_of(messages[-1])[1].strip(),) if messages else ()
+            role, text = message_of((value_of(row, columns.chat) or [""])[-1])
+            return (text.strip(),) if role == "assistant" and text.strip() else ()
         value = value_of(row, columns.answer)
         if is_options_column(columns.answer):
             return _best_scored(value)
@@ -242,6 +244,10 @@ class Description:
             return usual or HowCompared(kind="text")
         of_row = HowCompared(kind="list") if is_list else by_itself(answers, options)
         return of_row.model_copy(update={"is_open": self.how.kind == "text" != of_row.kind})
+
+    def is_in_range(self, answers: Sequence[str], options: Options | None) -> bool:
+        """Whether a right answer that is the index of an option is one of an option of its row."""
+        return self.base is None or (options is not None and options.mark_of(answers[0], self.base) is not None)
 
     def _usual(self, answers: Sequence[str], options: Options | None, *, is_list: bool) -> HowCompared | None:
         """The comparison of the dataset for an answer; None for an answer of another kind."""
@@ -305,9 +311,11 @@ def _as_row_says(kind: str, answers: Sequence[str], usual: HowCompared, where: s
 
 def _gold_of(value: Any, form: str) -> tuple[str, ...]:
     """The right answers in one value of a column whose form is known."""
-    read = read_gold([value])
-    is_as_written = isinstance(listed(value), str) and form not in SOLUTIONS
-    return ((value.strip(),) if value.strip() else ()) if is_as_written else read.answers[0]
+    if form in SOLUTIONS:
+        return in_solution(value, form)
+    if isinstance(listed(value), str):
+        return (value.strip(),) if value.strip() else ()
+    return read_gold([value]).answers[0]
 
 
 def marks_of(answers: Sequence[str]) -> list[str]:

@@ -7,18 +7,18 @@ of the answer, booleans, dates, or numbers whose type made 926 a 926.0.
 from __future__ import annotations
 
 import contextlib
-import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from engine.answers.reply import balanced
-from engine.own_data.cells import as_text, is_filled
-from engine.reading.python_syntax import literal
+from engine.own_data.cells import as_text, is_filled, written_in
 
-_MOST = 0.95
-"""A form is that of a column if at least this share of its values has it; the others are read as they are."""
+_MANY = 0.5
+"""A form is that of a column if at least this share of its values has it."""
+_BARE = re.compile(r".{0,40}\d.{0,40}")
+"""What is an answer itself in a column of solutions; others have none, as proofs."""
 _SOME = 0.3
 _BOX = "\\boxed{"
 _TEXTS = ("text", "texts", "value", "spans", "aliases", "normalized_aliases", "answer", "answers")
@@ -59,8 +59,8 @@ def read_gold(values: Sequence[Any]) -> Gold:
     filled = [value for value in values if is_filled(value)]
     texts = [value for value in filled if isinstance(value, str)]
     for form, read in SOLUTIONS.items():
-        if texts and sum(read(text) is not None for text in texts) / len(filled) >= _MOST:
-            return Gold(form, [_one(value, read) for value in values])
+        if texts and sum(read(text) is not None for text in texts) / len(filled) >= _MANY:
+            return Gold(form, [in_solution(value, form) for value in values])
     if len(texts) < len(filled) and any(_several(value) is not None for value in filled):
         several = [_several(value) for value in values]
         answers = [listed if listed is not None else _one(value) for listed, value in zip(several, values, strict=True)]
@@ -72,21 +72,27 @@ def read_gold(values: Sequence[Any]) -> Gold:
 
 
 def listed(value: Any) -> Any:
-    """The list that a table writes as JSON or as Python does; None for what says that there is no answer."""
+    """The list, or the object with answers, that a table writes; None for what says that there is no answer."""
     if isinstance(value, str) and _NO_ANSWER.fullmatch(value):
         return None
-    if isinstance(value, str) and value.lstrip().startswith(("['", '["')):
-        for read in (json.loads, literal):
-            with contextlib.suppress(ValueError):
-                return read(value)
+    if isinstance(value, str) and re.match(r"\s*(?:\[['\"]|\{')", value):
+        with contextlib.suppress(ValueError):
+            content = written_in(value)
+            return content if _several(content) is not None else value
     return value
 
 
-def _one(value: Any, read: Callable[[str], str | None] = as_text) -> tuple[str, ...]:
+def in_solution(value: Any, form: str) -> tuple[str, ...]:
+    """The answer in a solution, which most have in one form; none in a text that states none."""
+    text = as_text(value)
+    stated = next(filter(None, (SOLUTIONS[each](text) for each in (form, *SOLUTIONS))), None)
+    return _one(stated or (text if _BARE.fullmatch(text) else None))
+
+
+def _one(value: Any) -> tuple[str, ...]:
     if not is_filled(value):
         return ()
-    text = as_text(value)
-    answer = (read(text) or text).strip()
+    answer = as_text(value).strip()
     delimited = re.fullmatch(r"\$([^$]+)\$", answer)
     answer = delimited[1].strip() if delimited else answer
     return (answer,) if answer else ()

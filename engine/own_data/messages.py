@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from engine.records import IMAGE_MARK
@@ -38,6 +38,6 @@ def _read_part(part: Any) -> tuple[bool, Any]:
     return False, text.replace(IMAGE_MARK, "") if isinstance(text, str) else ""
 
 
-def are_messages(value: Sequence[Any]) -> bool:
-    """Whether all entries of a list are messages with a role and a text."""
-    return all(role and text for role, text in map(message_of, value))
+def are_messages(value: Any) -> bool:
+    """Whether a value is a list of messages with a role and a text."""
+    return isinstance(value, list) and bool(value) and all(role and text for role, text in map(message_of, value))

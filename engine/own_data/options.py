@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.answers.words import half_width
-from engine.own_data.cells import as_text, is_filled, plain_name, value_of
-from engine.reading.python_syntax import literal
+from engine.own_data.cells import as_text, is_filled, plain_name, value_of, written_in
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _MARKED = re.compile(r"\s*[(\[（]?([A-Za-z]|\d{1,2})[)\].:、．）：]\s*(.*)", re.DOTALL)
@@ -89,8 +88,8 @@ def listed_options(value: Any) -> Options | None:
         return _with_marks(list(filled.values()), list(filled)) if all(len(mark) <= 2 for mark in filled) else None
     if isinstance(value, str):
         with contextlib.suppress(ValueError):
-            if isinstance(written := literal(value), list | dict):  # MuSR, MMMU, and objects in tables
-                return listed_options(written)
+            if isinstance(content := written_in(value), list | dict):  # MuSR, MMMU, and objects in tables
+                return listed_options(content)
         return _in_string(value)
     if not isinstance(value, list) or len(value) < 2:
         return None

@@ -26,21 +26,16 @@ def zygote_command(level: Level, control_fd: int, visible: Sequence[str] = ()) -
         control_fd: the inherited descriptor of its control socket.
         visible: further files and folders that programs can read.
     """
-    if level == "bubblewrap":
-        return [*_bubblewrap_command(visible), *_python_command(control_fd, _JAILED_PACKAGE, level, visible)]
-    return _python_command(control_fd, str(PACKAGE), level, visible)
-
-
-def _python_command(control_fd: int, package: str, level: Level, visible: Sequence[str]) -> list[str]:
     paths, links = _visible_paths(visible)
+    package = _JAILED_PACKAGE if level == "bubblewrap" else str(PACKAGE)
     arguments = (control_fd, paths, links, level, _has_own_users(level, visible))
     start = f"import sys; sys.path.insert(0, {package!r}); from inside import zygote; zygote.main(*{arguments!r})"
-    return [_interpreter(), "-s", "-S", "-B", "-P", "-c", start]
+    python = [_interpreter(), "-s", "-S", "-B", "-P", "-c", start]
+    return [*_bubblewrap_command(paths, links), *python] if level == "bubblewrap" else python
 
 
-def _bubblewrap_command(visible: Sequence[str]) -> list[str]:
+def _bubblewrap_command(paths: Sequence[str], links: Sequence[tuple[str, str]]) -> list[str]:
     """The file system, network and IPC of the level ``bubblewrap``; the command to run follows it."""
-    paths, links = _visible_paths(visible)
     command = ["bwrap", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--cap-add", "ALL"]
     command += [] if os.geteuid() == 0 else ["--unshare-user"]
     for parent in sorted({str(parent) for path in (*paths, "/dev/null") for parent in Path(path).parents} - {"/"}):

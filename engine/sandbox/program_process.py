@@ -320,9 +320,8 @@ def _as_file(content: bytes | None) -> int:
         return os.open(os.devnull, os.O_RDONLY)
     fd = os.memfd_create("stdin", os.MFD_CLOEXEC)
     try:
-        view = memoryview(content)
-        while view:
-            view = view[os.write(fd, view) :]
+        with open(fd, "wb", closefd=False) as file:
+            file.write(content)
         os.lseek(fd, 0, os.SEEK_SET)
     except BaseException:
         os.close(fd)

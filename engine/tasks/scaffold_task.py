@@ -231,8 +231,7 @@ class ScaffoldTask(Task[Scaffold]):
 
     def _computed(self, execution: Execution, stated: str | None) -> str | None:
         """The value of the target, as the final answer; None if the graph does not execute."""
-        is_computed = execution.executed and execution.answer is not None
-        return self.final_answer(execution.answer or "", stated) if is_computed else None
+        return None if execution.answer is None else self.final_answer(execution.answer, stated)
 
     def same_answer(self, left: str, right: str) -> bool:
         """Whether two answers are equal as values: "14 m/s" and "14.0 m/s"."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from engine.api_manager import JUDGE_ROLE
 from engine.reading.json_reading import read_json_object
-from engine.records import Candidate, ChatRequest, Fault, Message, Outcome, Problem, Reply, Sampling
+from engine.records import Candidate, ChatRequest, Fault, Outcome, Problem, Reply, Sampling
 from engine.task import Task
 from engine.task_protocols import JudgedByRubric
 from grpo_training.agents.chat import ChatClient, ask, with_images
@@ -55,18 +55,16 @@ class Judge:
 
     async def opinion(self, task: Task, problem: Problem, candidate: Candidate) -> Opinion:
         """Ask for an opinion on the reasoning of a candidate."""
-        template = role_template("judge", task, self.style)
-        return await self._ask(template.render(problem=problem.text, scaffold=task.show(candidate)), task, problem)
+        return await self._ask("judge", task, problem, scaffold=task.show(candidate))
 
     async def opinion_by_rubric(self, task: Task, problem: Problem, rubric: str, answer: str) -> Opinion:
         """Ask how much of a rubric an answer fulfils."""
-        template = role_template("rubric_judge", task, self.style)
-        return await self._ask(template.render(problem=problem.text, rubric=rubric, answer=answer), task, problem)
+        return await self._ask("rubric_judge", task, problem, rubric=rubric, answer=answer)
 
-    async def _ask(self, messages: tuple[Message, ...], task: Task, problem: Problem) -> Opinion:
+    async def _ask(self, prompt: str, task: Task, problem: Problem, **values: str) -> Opinion:
         request = ChatRequest(
             role=self.role,
-            messages=messages,
+            messages=role_template(prompt, task, self.style).render(problem=problem.text, **values),
             sampling=Sampling(temperature=0.0, max_tokens=self.max_tokens),
             json_schema=_SCHEMA,
             purpose="judge",

@@ -207,7 +207,6 @@ def _asked(
     samples: int,
 ) -> str:
     """Hash of all that is asked, and of the question about it."""
-    digest = hashlib.sha256()
     how: list[object] = [
         settings.margin,
         samples,
@@ -222,6 +221,5 @@ def _asked(
     how += [endpoint.api for endpoint in endpoints if endpoint.api != "chat"]
     if len({endpoint.shown_url for endpoint in endpoints}) > 1:  # else a server may move
         how += [endpoint.shown_url for endpoint in endpoints]
-    digest.update(json.dumps(how).encode())
-    digest.update(repr((*prompts, [problem.answer for problem in problems])).encode())
-    return digest.hexdigest()[:16]
+    asked = json.dumps(how) + repr((*prompts, [problem.answer for problem in problems]))
+    return hashlib.sha256(asked.encode()).hexdigest()[:16]

@@ -36,10 +36,7 @@ def show_models(view: View, models: Mapping[str, Sequence[ProblemResult]], k_val
         view.table(
             f"{name} minus {base}, paired over the problems complete in both",
             ("figure", "points", "95 % interval"),
-            [
-                (f"pass@{k}", f"{points(estimate)} points", points_interval(estimate))
-                for k, estimate in differences(after, before, k_values).items()
-            ],
+            [(f"pass@{k}", *_points(estimate)) for k, estimate in differences(after, before, k_values).items()],
         )
     for name, model_figures in by_model.items():
         for text in _remarks(model_figures, k_values):
@@ -54,38 +51,28 @@ def pass_at_k_lines(figures: Figures) -> list[str]:
     return [_RULE, "Pass@k Results:", _RULE, *lines, _RULE]
 
 
-def percent(share: float | None) -> str:
-    """A share in per cent."""
-    return _NONE if share is None else f"{share:.1%}"
+def _percent(share: Estimate) -> tuple[str, str]:
+    """A share in per cent, and its interval, cut off at 0 and 1: a t interval may exceed them."""
+    interval = _NONE
+    if share.low is not None and share.high is not None:
+        interval = f"{max(0.0, share.low):.1%} to {min(1.0, share.high):.1%}"
+    return f"{share.value:.1%}", interval
 
 
-def percent_interval(estimate: Estimate | None) -> str:
-    """The interval of a share, cut off at 0 and 1: a t interval may exceed them."""
-    if estimate is None or estimate.low is None or estimate.high is None:
-        return _NONE
-    return f"{max(0.0, estimate.low):.1%} to {min(1.0, estimate.high):.1%}"
-
-
-def points(difference: Estimate) -> str:
-    """A difference of shares in percentage points."""
-    return f"{100 * difference.value:+z.1f}"
-
-
-def points_interval(difference: Estimate) -> str:
-    """The interval of a difference in percentage points."""
-    if difference.low is None or difference.high is None:
-        return _NONE
-    return f"{100 * difference.low:+z.1f} to {100 * difference.high:+z.1f}"
+def _points(difference: Estimate) -> tuple[str, str]:
+    """A difference of shares in percentage points, and its interval."""
+    interval = _NONE
+    if difference.low is not None and difference.high is not None:
+        interval = f"{100 * difference.low:+z.1f} to {100 * difference.high:+z.1f}"
+    return f"{100 * difference.value:+z.1f} points", interval
 
 
 def _model_rows(name: str, sampled: Figures) -> list[tuple[str, ...]]:
-    rows: list[tuple[str, ...]] = [
-        (name, f"pass@{k}", percent(rate.value), percent_interval(rate)) for k, rate in sampled.pass_at_k.items()
-    ]
-    if (mean := sampled.mean_at_n) is not None:
-        rows.append((name, f"mean@{sampled.samples}", percent(mean.value), percent_interval(mean)))
-    if (again := sampled.again) is not None:
-        rows.append((name, "even minus odd samples (A/A)", f"{points(again)} points", points_interval(again)))
+    rows: list[tuple[str, ...]] = [(name, f"pass@{k}", *_percent(rate)) for k, rate in sampled.pass_at_k.items()]
+    if sampled.mean_at_n is not None:
+        rows.append((name, f"mean@{sampled.samples}", *_percent(sampled.mean_at_n)))
+    if sampled.again is not None:
+        rows.append((name, "even minus odd samples (A/A)", *_points(sampled.again)))
     return rows
 
 

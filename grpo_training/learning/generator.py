@@ -48,7 +48,6 @@ from grpo_training.learning.scored_groups import (
     Answer,
     ScoredGroup,
     Step,
-    check_same_problem,
     rollout_from,
     scored_rollouts,
     stored_figures,
@@ -188,7 +187,12 @@ class Generator(Learner):
         group = self._done.get((step.problem.id, step.epoch))
         if group is None:
             return None
-        check_same_problem(step.problem, group.problem_text, group.ground_truth, str(self.store.path))
+        if (step.problem.text, step.problem.answer) != (group.problem_text, group.ground_truth):
+            raise InputError(
+                f"{self.store.path} contains another problem with the id {step.problem.id}",
+                why="The dataset has changed, or the cache belongs to another one.",
+                fix="Pass --fresh to set those results aside, or another --run or folder to keep both.",
+            )
         return scored_rollouts(group, self.settings.tau, new_records=())
 
     async def ask(self, step: Step, drawn: DrawnExperiences) -> list[Answer[ReadReply[Candidate]]] | Fault:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from engine.errors import ConfigurationError, InputError
+from engine.errors import ConfigurationError
 from engine.experience.events import GroupTrial
 from engine.experience.lot import HALVES, difference
 from engine.records import (
@@ -279,13 +279,3 @@ def _attempt(record: Rollout | Fusion) -> Attempt:
         r_total=record.rewards.r_total or 0.0,
         remarks="; ".join(remarks),
     )
-
-
-def check_same_problem(problem: Problem, text: str, ground_truth: str, path: str) -> None:
-    """Raise ``InputError`` if stored results have the problem's id and belong to another problem."""
-    if (problem.text, problem.answer) != (text, ground_truth):
-        raise InputError(
-            f"{path} contains another problem with the id {problem.id}",
-            why="The dataset has changed, or the cache belongs to another one.",
-            fix="Pass --fresh to set those results aside, or another --run or folder to keep both.",
-        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from importlib import import_module
 from typing import Any, Literal
@@ -18,6 +18,8 @@ Tracker = Literal["wandb", "mlflow", "trackio"]
 PROJECT = "scaffold-grpo"
 REPORT_TO_HELP = "experiment trackers that get the figures: wandb, mlflow, trackio (each reads its own variables)"
 
+_Log = Callable[..., None]
+_End = Callable[[], None]
 _log = logging.getLogger(__name__)
 
 
@@ -34,10 +36,10 @@ class Trackers:
     """
 
     def __init__(self, names: Sequence[Tracker], run: str, settings: Mapping[str, Any]) -> None:
-        self._open: dict[str, Any] = {}
+        self._open: dict[str, tuple[_Log, _End]] = {}
         for name in names:
             try:
-                self._open[name] = _BEGIN[name](import_module(name), run, dict(settings))
+                self._open[name] = _begin(name, import_module(name), run, dict(settings))
             except ImportError as error:
                 raise ConfigurationError(f"{name} is not installed", why=str(error), fix=pip_install(name)) from None
             except Exception as error:  # noqa: BLE001 - an account, a server
@@ -50,16 +52,16 @@ class Trackers:
             for name, value in figures.items()
             if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
         }
-        self._each(lambda name, tracker: _LOG[name](tracker, numbers, step))
+        self._each(lambda log, _: log(numbers, step=step))
 
     def close(self) -> None:
         """End the runs there."""
-        self._each(lambda name, tracker: _END[name](tracker))
+        self._each(lambda _, end: end())
 
-    def _each(self, act: Any) -> None:
-        for name, tracker in list(self._open.items()):
+    def _each(self, act: Callable[[_Log, _End], None]) -> None:
+        for name, functions in list(self._open.items()):
             try:
-                act(name, tracker)
+                act(*functions)
             except Exception as error:  # noqa: BLE001 - another program's network
                 del self._open[name]
                 _log.warning("⚠ %s gets no more figures: %s: %s", name, type(error).__name__, error)
@@ -70,30 +72,13 @@ def open_trackers(names: Sequence[Tracker], run: str, settings: BaseModel) -> Ab
     return closing(Trackers(names, run, settings.model_dump(mode="json") if names else {}))
 
 
-def _begin_mlflow(mlflow: Any, run: str, settings: dict[str, Any]) -> Any:
-    mlflow.set_experiment(PROJECT)
-    mlflow.start_run(run_name=run)
-    mlflow.log_params({name: str(value)[:500] for name, value in settings.items()})
-    return mlflow
-
-
-def _begin_trackio(trackio: Any, run: str, settings: dict[str, Any]) -> Any:
-    trackio.init(project=PROJECT, name=run, config=settings)
-    return trackio
-
-
-_BEGIN: dict[str, Any] = {
-    "wandb": lambda wandb, run, settings: wandb.init(project=PROJECT, name=run, config=settings),
-    "mlflow": _begin_mlflow,
-    "trackio": _begin_trackio,
-}
-_LOG: dict[str, Any] = {
-    "wandb": lambda run, numbers, step: run.log(numbers, step=step),
-    "mlflow": lambda mlflow, numbers, step: mlflow.log_metrics(numbers, step=step),
-    "trackio": lambda trackio, numbers, step: trackio.log(numbers, step=step),
-}
-_END: dict[str, Any] = {
-    "wandb": lambda run: run.finish(),
-    "mlflow": lambda mlflow: mlflow.end_run(),
-    "trackio": lambda trackio: trackio.finish(),
-}
+def _begin(name: Tracker, module: Any, run: str, settings: dict[str, Any]) -> tuple[_Log, _End]:
+    """Begin a run; the functions that send its figures and that end it."""
+    if name == "mlflow":
+        module.set_experiment(PROJECT)
+        module.start_run(run_name=run)
+        module.log_params({key: str(value)[:500] for key, value in settings.items()})
+        return module.log_metrics, module.end_run
+    begun = module.init(project=PROJECT, name=run, config=settings)
+    owner = begun if name == "wandb" else module
+    return owner.log, owner.finish

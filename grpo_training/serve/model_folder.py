@@ -101,11 +101,13 @@ def _fetched(name: str) -> Path:
         is_cached = ask_hub(name)
         return Path(snapshot_download(name, allow_patterns=_NEEDED, local_files_only=is_cached))
     except Exception as error:  # of many types: of the hub, of its transport, of the disk
-        raise MissingInputError(
-            f"Model not found: {name}",
-            why=first_line(error),
-            fix="Give the folder of a model, or a name on the Hugging Face hub that this machine can reach.",
-        ) from error
+        raise no_model(name, error) from error
+
+
+def no_model(name: str, error: Exception) -> MissingInputError:
+    """The error where the hub has no such model, or cannot be reached."""
+    fix = "Give the folder of a model, or a name on the Hugging Face hub that this machine can reach."
+    return MissingInputError(f"Model not found: {name}", why=first_line(error), fix=fix)
 
 
 def base_of_adapter(adapter: Path) -> Path | None:

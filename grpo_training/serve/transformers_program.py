@@ -24,30 +24,26 @@ gc.freeze()
 gc.enable()
 
 
-def answer_to(names: Collection[str]) -> None:
-    """Let requests with one of these names get the served model. Other names are refused as before."""
+def check_requests(names: Collection[str], *, reads_images: bool) -> None:
+    """Let requests with one of these names get the served model; other names are refused as before.
+
+    Args:
+        names: the further names of the model.
+        reads_images: whether the model reads images; else requests with images are refused.
+    """
     resolve = BaseHandler._resolve_model
 
-    def by_any_name(handler: BaseHandler, body: dict[str, Any]) -> Any:
+    def checked(handler: BaseHandler, body: dict[str, Any]) -> Any:
+        if not reads_images:
+            contents = [message.get("content") for message in body.get("messages") or ()]
+            parts = [part for content in contents if isinstance(content, list) for part in content]
+            if any(part.get("type") == "image_url" for part in parts):
+                raise HTTPException(400, "The request has an image, and this model reads text only.")
         if body.get("model") in names:
             body["model"] = None  # a request without a name gets the model of the command line
         return resolve(handler, body)
 
-    BaseHandler._resolve_model = by_any_name
-
-
-def refuse_images() -> None:
-    """Refuse requests with images."""
-    resolve = BaseHandler._resolve_model
-
-    def without_images(handler: BaseHandler, body: dict[str, Any]) -> Any:
-        contents = [message.get("content") for message in body.get("messages") or ()]
-        parts = [part for content in contents if isinstance(content, list) for part in content]
-        if any(part.get("type") == "image_url" for part in parts):
-            raise HTTPException(400, "The request has an image, and this model reads text only.")
-        return resolve(handler, body)
-
-    BaseHandler._resolve_model = without_images
+    BaseHandler._resolve_model = checked
 
 
 def list_only(names: Collection[str]) -> None:
@@ -58,8 +54,7 @@ def list_only(names: Collection[str]) -> None:
 
 if __name__ == "__main__":
     further = json.loads(sys.argv.pop(1))
-    answer_to(further)
-    if "vision_config" not in json.loads((Path(sys.argv[-1]) / "config.json").read_text(encoding="utf-8")):
-        refuse_images()
+    config = json.loads((Path(sys.argv[-1]) / "config.json").read_text(encoding="utf-8"))
+    check_requests(further, reads_images="vision_config" in config)
     list_only(further or sys.argv[-1:])
     main()

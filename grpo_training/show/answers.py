@@ -147,8 +147,7 @@ def _reply(view: View, member: Rollout | Fusion, chars: int) -> None:
     if fault is not None:
         view.line(f"  fault: {fault.kind} {fault.message}".rstrip(), style="yellow")
     if completion is None:
-        text = "" if scaffold is None else str(scaffold)
-        parts = [("stored", text)] if text else []
+        parts = [("stored", "" if scaffold is None else str(scaffold))]
     else:
         parts = [("reasoning", completion.reasoning or ""), ("reply", completion.text)]
     for name, text in parts:

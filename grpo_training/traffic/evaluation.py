@@ -9,7 +9,7 @@ from concurrent.futures import as_completed
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from engine.api_manager import DEFAULT_ROLE, ApiManager
 from engine.errors import IncompleteRunError, InputError
@@ -73,12 +73,11 @@ class PolicyFigures:
     difference_to_max_pressure: dict[str, Estimate]
 
 
-def evaluate(settings: EvaluateSettings, folders: Sequence[Path], stream: TextIO | None = None) -> int:
+def evaluate(settings: EvaluateSettings, folders: Sequence[Path]) -> int:
     """Compare the policies, write the results and print the table.
 
     Args:
         folders: the scenarios.
-        stream: where the table is printed; stdout by default.
 
     Returns:
         the exit code.
@@ -128,7 +127,7 @@ def evaluate(settings: EvaluateSettings, folders: Sequence[Path], stream: TextIO
         **asdict(results),
     }
     replace_file(settings.output, (json.dumps(report, indent=1, ensure_ascii=False) + "\n").encode())
-    _show(View(stream or sys.stdout), settings, results)
+    _show(View(sys.stdout), settings, results)
     _check_complete(results)
     return 0
 

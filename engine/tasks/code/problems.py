@@ -17,7 +17,7 @@ from engine.errors import InputError
 from engine.reading.python_syntax import parse
 from engine.records import Problem
 from engine.tasks.code.facts import FACTS, checked_test, facts_of
-from engine.tasks.code.public_rows import own_form
+from engine.tasks.code.public_rows import own_form, unix_lines
 from engine.tasks.code.reply import defined_names, parse_program
 from engine.tasks.code.test_cases import CodeTest, called_names, from_assert, statements
 from engine.tasks.rows import UnusableRowError
@@ -84,7 +84,7 @@ def _own(row: Mapping[str, Any], default_id: str) -> Problem:
                 statements(test["code"])
     except ValueError as error:
         raise UnusableRowError("unreadable_test", f"a test cannot be read: {error}") from None
-    text = _plain(row.get("prompt") or row.get("problem") or row.get("question") or row.get("text") or "").strip()
+    text = unix_lines(row.get("prompt") or row.get("problem") or row.get("question") or row.get("text") or "").strip()
     if not text:
         raise UnusableRowError("no_statement", "there is no problem text")
     if not tests:
@@ -92,7 +92,7 @@ def _own(row: Mapping[str, Any], default_id: str) -> Problem:
     fitting = _within_limit(tests)
     if not fitting:
         raise UnusableRowError("tests_too_large", f"no test is shorter than {MAX_TESTS_CHARS} characters")
-    reference = _plain(row.get("canonical_solution") or row.get("reference") or "")
+    reference = unix_lines(row.get("canonical_solution") or row.get("reference") or "")
     io_mode = row.get("io_mode") or ("stdin" if tests[0]["kind"] == "stdin" else "call")
     facts = {
         "io_mode": io_mode,
@@ -159,7 +159,3 @@ def _entry_point(tests: list[CodeTest], reference: str) -> str | None:
         asked_for = defined or set(called_names(test)) - vars(builtins).keys()
         counts.update([name for name in called_names(test) if name in asked_for - bound_by_test][:1])
     return counts.most_common(1)[0][0] if counts else None
-
-
-def _plain(text: str) -> str:
-    return text.replace("\r\n", "\n").replace("\r", "\n")

@@ -225,7 +225,7 @@ def _with_cases(row: Mapping[str, Any], given: Mapping[str, Any], default_id: st
         raise UnusableRowError("no_tests", "there is no test")
     if row.get("generated_checker"):  # Codeforces
         raise OmittedRowError("several outputs are right, and its checker is not run")
-    starter, reference = _plain(row.get("starter_code") or ""), _reference(row)
+    starter, reference = unix_lines(row.get("starter_code") or ""), _reference(row)
     fn, inputs, outputs = given.get("fn_name"), given["inputs"], given.get("outputs") or []
     if fn and (owner := "Solution" if "class Solution" in starter else _class_with(fn, reference)):
         fn = f"{owner}.{fn}"
@@ -265,7 +265,7 @@ def _reference(row: Mapping[str, Any]) -> str:
     if isinstance(solutions, Mapping):  # CodeContests
         pairs = zip(solutions["language"], solutions["solution"], strict=True)
         solutions = [program for language, program in pairs if language == _PYTHON_3]
-    program = _plain(solutions[0]) if solutions else ""
+    program = unix_lines(solutions[0]) if solutions else ""
     fenced = re.fullmatch(r"\s*```(?:python)?\n(.*?)```\s*", program, re.DOTALL)
     return fenced[1] if fenced else program
 
@@ -328,5 +328,6 @@ def _json(value: Any, name: str) -> Any:
         raise UnusableRowError("bad_json", f"{name} is not JSON: {str(error)[:200]}") from None
 
 
-def _plain(text: str) -> str:
+def unix_lines(text: str) -> str:
+    """A text whose lines end as on Unix."""
     return text.replace("\r\n", "\n").replace("\r", "\n")

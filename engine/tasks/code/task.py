@@ -61,6 +61,7 @@ class CodeTask(Task[CodeReply]):
     answer_components = frozenset({"r_ans", "r_logic"})
     prompt_variables = frozenset({"entry_point", "io_mode", "public_tests", "setup_code", "starter_code"})
     reply_description = "one fenced Python program (```python ... ```)"
+    preparation = CodePreparation()
 
     def problem_from_row(self, row: Mapping[str, Any], where: str) -> Problem:
         """The problem of a row of MBPP, APPS or ``data/train.jsonl``, with tests that can be run."""
@@ -226,11 +227,6 @@ class CodeTask(Task[CodeReply]):
             return TaskMerge(candidates[first - 1])
         same = [" and ".join(map(str, numbers)) for numbers in programs.values() if len(numbers) > 1]
         return TaskMerge(None, [f"proposals {numbers} are the same program" for numbers in same])
-
-    @property
-    def preparation(self) -> CodePreparation:
-        """Selects the problems of MBPP and APPS whose reference programs pass."""
-        return CodePreparation()
 
     def tests(self, problem: Problem) -> Sequence[Any]:
         """The tests in the form of the dataset if it is known, else in the form of the problem's ``answer``."""

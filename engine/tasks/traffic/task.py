@@ -26,7 +26,6 @@ from engine.tasks.traffic.simulation.live import LiveOutcomes, live_scenarios
 from engine.tasks.traffic.training import TrafficTrainingReward
 
 _GAIN_SCALE = 10.0  # halting vehicles, as ``reward_scale`` of the training reward
-_TRAINING_REWARD = TrafficTrainingReward()
 _FORMAT = {Tier.STRICT: 1.0, Tier.PARTIAL: 0.25, Tier.INVALID: 0.0}
 
 _SCHEMA: dict[str, Any] = {
@@ -56,6 +55,7 @@ class TrafficTask(Task[TrafficReply]):
     answer_components = frozenset({"r_ans", "r_tsc"})
     reply_schema = _SCHEMA
     reply_description = 'one JSON object, {"extend": "yes"} or {"extend": "no"}'
+    training_reward = TrafficTrainingReward()
 
     def __init__(self, options: OutcomeSettings | None = None) -> None:
         self._options = options or OutcomeSettings()
@@ -165,11 +165,6 @@ class TrafficTask(Task[TrafficReply]):
     def with_check_options(self, options: BaseModel) -> TrafficTask:
         """This task with outcomes from elsewhere."""
         return TrafficTask(OutcomeSettings.model_validate(options.model_dump()))
-
-    @property
-    def training_reward(self) -> TrafficTrainingReward:
-        """The weighted sum of format and traffic reward."""
-        return _TRAINING_REWARD
 
     def truth(self, problem: Problem) -> str:
         """Both outcomes in words."""

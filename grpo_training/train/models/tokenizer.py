@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from engine.errors import ConfigurationError, InputError, MissingInputError, ScaffoldError, first_line
-from grpo_training.serve.model_folder import ask_hub
+from engine.errors import ConfigurationError, InputError, ScaffoldError, first_line
+from grpo_training.serve.model_folder import ask_hub, no_model
 from grpo_training.train.config import GRPOTrainingConfig
 
 _MERGE_SYSTEM = (
@@ -115,8 +115,4 @@ def from_hub(config: GRPOTrainingConfig, load: Callable[[str], Any]) -> Any:
                 why=first_line(error),
                 fix="Check that its files are complete, with a tokenizer, and that it is a causal language model.",
             ) from error
-        raise MissingInputError(
-            f"Model not found: {name}",
-            why=first_line(error),
-            fix="Give the folder of a model, or a name on the Hugging Face hub that this machine can reach.",
-        ) from error
+        raise no_model(name, error) from error

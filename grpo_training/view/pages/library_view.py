@@ -63,22 +63,15 @@ def plot_range(ends: Iterable[float]) -> int:
     return max(10, 10 * math.ceil(10 * largest))
 
 
-def measured_effect(experience: Experience, trials: Trials) -> Estimate | None:
-    """The measured effect with its 95 % interval."""
-    interval, trial = trials.interval(experience.id), trials.by_id.get(experience.id)
-    if interval is None or trial is None:
-        return None
-    mean, low, high = interval
-    return Estimate(mean, (high - low) / 3.92, low, high, trial.differences, trial.differences)
-
-
 def _effect_view(experience: Experience, status: str, trials: Trials) -> dict[str, Any]:
-    return {
-        "experience": experience,
-        "state": status,
-        "measured": measured_effect(experience, trials),
-        "p_helps": trials.belief(experience).p_helps,
-    }
+    """An experience with its state and its measured effect."""
+    measured, interval = None, trials.interval(experience.id)
+    if interval is not None:
+        mean, low, high = interval
+        count = trials.of(experience.id).differences
+        measured = Estimate(mean, (high - low) / 3.92, low, high, count, count)
+    p_helps = trials.belief(experience).p_helps
+    return {"experience": experience, "state": status, "measured": measured, "p_helps": p_helps}
 
 
 def _history_view(entry: HistoryEntry) -> dict[str, Any]:

@@ -170,12 +170,9 @@ def rule_rows(run: ScaffoldRun) -> list[dict[str, str]]:
 
 def _in_order(run: ScaffoldRun) -> list[str]:
     """The variables: knowns, computed ones in order of computation, then those without a value."""
-    names = dict.fromkeys([*run.scaffold.knowns, *run.execution.order])
-    for edge in run.scaffold.causal_graph:
-        names |= dict.fromkeys([*edge.cause, edge.effect])
-    if run.scaffold.target_variable:
-        names |= {run.scaffold.target_variable: None}
-    return list(names)
+    scaffold = run.scaffold
+    of_rules = [name for edge in scaffold.causal_graph for name in (*edge.cause, edge.effect)]
+    return list(dict.fromkeys([*scaffold.knowns, *run.execution.order, *of_rules, scaffold.target_variable]))
 
 
 def _first(run: ScaffoldRun, marks: Mapping[str, Standing]) -> str | None:

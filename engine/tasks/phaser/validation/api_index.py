@@ -92,7 +92,7 @@ class ApiIndex:
 
     def near(self, symbol: str) -> tuple[str, ...]:
         """Up to three existing symbols nearest to a wrong one, best first: members of its owner, else any symbol."""
-        owner, _, name = _split(symbol)
+        owner, _, name = symbol.partition("#") if "#" in symbol else symbol.rpartition(".")
         members: dict[str, str] = {}
         for ancestor in self.lineage(owner):
             for symbol_id in self._by_owner.get(ancestor, ()):
@@ -108,10 +108,3 @@ class ApiIndex:
         for symbol, row in self._rows.items():
             owners.setdefault(row["owner"], []).append(symbol)
         return owners
-
-
-def _split(symbol: str) -> tuple[str, str, str]:
-    """(owner, separator, name); the separator is empty if there is no owner."""
-    if "#" in symbol:
-        return symbol.partition("#")
-    return symbol.rpartition(".")

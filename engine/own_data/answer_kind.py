@@ -106,7 +106,7 @@ def kind_of(answers: Sequence[str], are_codes: bool | None = None) -> Kind:
     for kind in by_value:
         if _most(answers, different, _FITS[kind]):
             return kind
-    if all(map(_are_choices, different)) and any(len(read_choices(answer) or ()) > 1 for answer in different):
+    if _most(answers, different, _are_choices) and any(len(read_choices(answer) or ()) > 1 for answer in different):
         return "set"
     if are_labels(answers):
         return "label"
@@ -121,7 +121,7 @@ def are_labels(answers: Sequence[str]) -> bool:
     """Whether answers are values that repeat: each twice in the mean. Some may occur once."""
     counts = Counter(map(plain, answers) if are_told_apart(answers) else answers)
     repeat = 1 < len(counts) <= _MOST_LABELS and _REPEATS * len(counts) <= len(answers)
-    return repeat and all(len(answer) <= _LONGEST_LABEL and len(alternatives(answer)) == 1 for answer in set(answers))
+    return repeat and _most(answers, [*dict.fromkeys(answers)], _is_label)
 
 
 def are_identifiers(answers: Sequence[str]) -> bool:
@@ -249,6 +249,10 @@ def _reads_as_number(answer: str) -> bool:
     return quantity is not None and quantity.number is not None and not quantity.prose
 
 
+def _is_label(answer: str) -> bool:
+    return len(answer) <= _LONGEST_LABEL and len(alternatives(answer)) == 1
+
+
 def _are_choices(answer: str) -> bool:
     """Whether an answer names choices in their order. In another order, as BDAC, the order may be what is asked for."""
     choices = read_choices(answer) if half_width(answer).isupper() else None
@@ -273,6 +277,7 @@ _FITS: Mapping[str, Callable[[str], bool]] = {
     "number": _is_number,
     "date": lambda answer: read_date(answer) is not None,
     "formula": is_value,
+    "label": _is_label,
 }
 """Kind -> whether an answer is of it."""
 

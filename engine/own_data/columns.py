@@ -243,7 +243,7 @@ class _Table:
         """Whether a column of this name has right answers: solutions only with a box, queries only in SQL."""
         if name == "solution":  # those of proofs have none
             return sum(_BOXED.search(str(value)) is not None for value in self.values(column)) >= _MOST * len(self.rows)
-        return name != "query" or all(_SQL.search(str(value)) for value in self.values(column))
+        return name != "query" or self._nearly_all(column, lambda value: bool(_SQL.search(str(value))))
 
     def options(self, answer: str) -> tuple[str, ...]:
         """The columns of the options of a choice."""
@@ -340,7 +340,7 @@ class _Table:
         return f"{{{column}}}" if braces and column else column
 
     def _is_text(self, name: str) -> bool:
-        return all(map(is_text, self.values(name)))
+        return self._nearly_all(name, is_text)
 
     def two_unknown(self) -> tuple[str, str]:
         """Question and answer of a table of two columns: the answer has fewer different values, or is the second."""

@@ -228,9 +228,10 @@ def _with_class_names(
         return draft
     values = [as_text(value) for row in rows if is_filled(value := value_of(row, columns.answer))]
     counts = Counter(values)
-    are_ids = all(re.fullmatch(r"-?\d{1,4}", value) for value in counts)
-    if are_ids and 1 < len(counts) <= len(values) / 2 and (name in LABELS or len(counts) <= _MANY_IDS):
-        return replace(draft, class_names={count: count for count in counts})
+    ids = [value for value in counts if re.fullmatch(r"-?\d{1,4}", value)]
+    are_ids = sum(counts[value] for value in ids) >= MOST * len(values)
+    if are_ids and 1 < len(ids) <= len(values) / 2 and (name in LABELS or len(ids) <= _MANY_IDS):
+        return replace(draft, class_names={value: value for value in ids})
     return draft
 
 

@@ -98,3 +98,19 @@ def test_lists_that_numpy_has_written_into_a_table(tmp_path):
     assert truth_of(load_dataset(str(path)).problems[0])[0] == "Saint B"
     path.write_text("\n".join(["question,answer", *[f"When was {n}?,['in May' 'May']" for n in N]]), encoding="utf-8")
     assert truth_of(load_dataset(str(path)).problems[0])[1].also == ("May",)
+
+
+@table(
+    ("answer", "odd", "kind"),
+    [
+        (lambda n: ["billing", "shipping", "other"][n % 3], "These words are no label. " * 9, "label"),
+        (lambda n: ["billing", "shipping", "other"][n % 3], "billing|shipping", "label"),
+        (lambda n: ["A", "AB", "BC", "C"][n % 4], "N/A", "set"),
+    ],
+)
+def test_an_answer_of_another_kind(tmp_path, answer, odd, kind):
+    rows = [{"question": f"Which is {n}? (A) one (B) two (C) three", "answer": answer(n)} for n in N]
+    hows = [truth_of(problem)[1] for problem in loaded(tmp_path, with_odd(rows, answer=odd)).problems]
+    assert {how.kind for how in hows[:33] + hows[34:]} == {kind}
+    assert hows[33].kind == "text"
+    assert odd not in hows[0].labels

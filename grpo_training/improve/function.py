@@ -68,7 +68,8 @@ def improve(
     The same call again continues a run that was interrupted, and asks nothing if it is complete.
 
     Args:
-        dataset: a file or the name of a dataset; or the rows themselves: dicts, or a data frame.
+        dataset: a file or the name of a dataset; or the rows themselves: dicts, a data frame, or a Dataset of
+            Hugging Face.
         reward: scores an answer, given the row: see :data:`engine.tasks.simple.reward.Reward`. Without one the answers
             of the rows are compared.
         program: answers a problem by several requests, given ``row``, ``client`` and ``prompts``; or its place,
@@ -112,7 +113,7 @@ def _written(rows: Iterable[Mapping[str, Any]] | _Frame) -> Path:
     """
     from grpo_training.runs.folder import run_folder
 
-    given = json.loads(rows.to_json(orient="records")) if hasattr(rows, "to_json") else list(rows)
+    given = json.loads(rows.to_json(orient="records")) if hasattr(rows, "iloc") else _named(rows)
     if not all(isinstance(row, Mapping) for row in given):
         raise InputError("A row is not a mapping", fix='A row is a dict such as {"question": "...", "answer": "..."}.')
     try:
@@ -123,6 +124,16 @@ def _written(rows: Iterable[Mapping[str, Any]] | _Frame) -> Path:
     path = run_folder(name).folder.parent / f"{name}.jsonl"
     write_file(path, content)
     return path
+
+
+def _named(rows: Any) -> list[Any]:
+    """The rows that were given; those of a Dataset of Hugging Face with the names of their classes."""
+    given = list(rows)
+    for column, feature in (getattr(rows, "features", None) or {}).items():
+        names = getattr(feature, "names", ())
+        for row in given if names else ():
+            row[column] = names[row[column]] if row[column] in range(len(names)) else row[column]
+    return given
 
 
 def _in_own_thread(work: Callable[[], tuple[Improved, Path]]) -> tuple[Improved, Path]:

@@ -65,6 +65,17 @@ def test_a_data_frame_is_the_same_dataset(server):
     assert server.seen == []
 
 
+def test_a_dataset_of_hugging_face_has_the_names_of_its_classes(server, folder):
+    datasets = pytest.importorskip("datasets")
+    rows = server.rows(range(12))
+    names = sorted({row["answer"] for row in rows})
+    given = datasets.Dataset.from_list(rows).cast_column("answer", datasets.ClassLabel(names=names))
+    result = grpo_training.improve(given, **ARGUMENTS)
+    server.seen.clear()
+    assert grpo_training.improve(rows, **ARGUMENTS).sentence == result.sentence
+    assert server.seen == []
+
+
 def test_it_runs_where_an_event_loop_runs(server):
     async def notebook():
         rows, short = server.rows(range(8)), {**ARGUMENTS, "epochs": 1, "samples": 1}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TextIO, TypeAlias
+from typing import Any, Protocol, TextIO, TypeAlias, runtime_checkable
 
 from engine.errors import InputError
 from engine.storage.append_log import write_file
@@ -23,8 +23,11 @@ from grpo_training.improve.improved import Improved
 from grpo_training.improve.settings import ImproveSettings
 
 
+@runtime_checkable
 class _Frame(Protocol):
-    """A data frame of pandas."""
+    """A data frame of pandas. A Dataset of Hugging Face has another ``to_json``."""
+
+    iloc: Any
 
     def to_json(self, *, orient: str) -> str: ...
 
@@ -113,7 +116,7 @@ def _written(rows: Iterable[Mapping[str, Any]] | _Frame) -> Path:
     """
     from grpo_training.runs.folder import run_folder
 
-    given = json.loads(rows.to_json(orient="records")) if hasattr(rows, "iloc") else _named(rows)
+    given = json.loads(rows.to_json(orient="records")) if isinstance(rows, _Frame) else _named(rows)
     if not all(isinstance(row, Mapping) for row in given):
         raise InputError("A row is not a mapping", fix='A row is a dict such as {"question": "...", "answer": "..."}.')
     try:

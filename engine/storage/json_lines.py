@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from itertools import count
 from typing import Any, BinaryIO, NoReturn
 
 from engine.errors import InputError
-from engine.storage.lines import MAX_LINE_BYTES
+from engine.storage.lines import MAX_LINE_BYTES, without_lone_surrogates
 
 BOM = b"\xef\xbb\xbf"
 ONE_LINE = "Each line must be one complete JSON object."
-_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 def json_lines(stream: BinaryIO, source: object, fix: str = ONE_LINE) -> Iterator[Any]:
@@ -76,9 +74,7 @@ def json_value(content: bytes, source: object, number: int, fix: str = ONE_LINE,
         raise bad_line(source, number, f"not JSON: {str(error)[:200]}") from error
     except RecursionError as error:
         raise bad_line(source, number, "nested too deeply") from error
-    if _SURROGATE.search(content):  # unpaired surrogates, which no text can hold, become question marks
-        return json.loads(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
-    return value
+    return without_lone_surrogates(value, content)
 
 
 def bad_line(source: object, number: int, why: str, *, fix: str = "") -> InputError:

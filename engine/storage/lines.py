@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic_core import PydanticSerializationError
 
@@ -19,6 +20,8 @@ MAX_LINE_BYTES = 64 << 20
 damaged file takes. Rows of APPS and LiveCodeBench have many MiB."""
 
 _CHUNK = 1 << 16
+_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
+"""An escape that may be a lone surrogate; UTF-8 JSON cannot contain one in another way."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,13 @@ def is_json_object(text: bytes) -> bool:
         return isinstance(json.loads(text), dict)
     except (ValueError, RecursionError):
         return False
+
+
+def without_lone_surrogates(value: Any, text: bytes) -> Any:
+    """A value that was read from a text of JSON; half characters, which cannot be encoded, become ``?`` in it."""
+    if not _HALF.search(text):
+        return value
+    return json.loads(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
 
 
 def encode_line(record: Record) -> bytes:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic_core import PydanticSerializationError
 
@@ -124,15 +124,11 @@ def encode_line(record: Record) -> bytes:
         return json.dumps(record.model_dump(), ensure_ascii=False).encode(errors="replace")
 
 
-class FileStamp(NamedTuple):
-    """Inode, size in bytes, and time of the last change in nanoseconds.
+FileStamp = tuple[int, int, int]
+"""Inode, size in bytes, and time of the last change in nanoseconds.
 
-    What was made from the content of a file holds as long as this is the same.
-    """
-
-    inode: int
-    size: int
-    changed_ns: int
+What was made from the content of a file holds as long as this is the same.
+"""
 
 
 def file_stamp(path: Path) -> FileStamp | None:
@@ -141,4 +137,4 @@ def file_stamp(path: Path) -> FileStamp | None:
         status = path.stat()
     except OSError:
         return None
-    return FileStamp(status.st_ino, status.st_size, status.st_mtime_ns)
+    return status.st_ino, status.st_size, status.st_mtime_ns

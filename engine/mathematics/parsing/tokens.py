@@ -147,10 +147,8 @@ def _tokens_of(kind: str, text: str, spaced: bool, dialect: Dialect) -> Iterator
         kind, text = _command(text)
         if text:
             yield Token(kind, text, spaced)
-    elif kind == "symbol":
+    elif kind != "skip":
         yield Token(kind, _SAME_SIGN.get(text, text), spaced)
-    elif kind == "number":
-        yield Token(kind, text, spaced)
 
 
 def _letters(text: str, spaced: bool) -> Iterator[Token]:

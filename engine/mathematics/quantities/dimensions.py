@@ -88,14 +88,11 @@ def dimension_of_tree(tree: Node, dimension: Callable[[str], Dimension | None]) 
     Raises:
         DimensionMismatchError: terms of different dimensions are combined, or an argument must be a pure number.
     """
-    match tree:
-        case Number():
-            return _PURE if is_pure_constant(Fraction(tree.value)) else None
-        case Name():
-            return _PURE if tree.name in CONSTANTS else dimension(tree.name)
-        case Apply():
-            return _of_application(tree, [dimension_of_tree(item, dimension) for item in tree.arguments])
-    return None  # a series is not analysed
+    if isinstance(tree, Number):
+        return _PURE if is_pure_constant(Fraction(tree.value)) else None
+    if isinstance(tree, Name):
+        return _PURE if tree.name in CONSTANTS else dimension(tree.name)
+    return _of_application(tree, [dimension_of_tree(item, dimension) for item in tree.arguments])
 
 
 def is_pure_constant(value: Fraction) -> bool:
@@ -113,7 +110,7 @@ def _of_application(tree: Apply, dimensions: list[Dimension | None]) -> Dimensio
     if name in _EXPONENTS:
         return _combine(dimensions, _EXPONENTS[name])
     if name != "pow":
-        return None
+        return None  # such as a series, which is not analysed
     _same([dimensions[1], _PURE])
     exponent = exact_value(tree.arguments[1])
     if exponent is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from itertools import count
+from functools import partial
 from typing import Any, BinaryIO, NoReturn
 
 from engine.errors import InputError
@@ -36,11 +36,8 @@ def json_lines(stream: BinaryIO, source: object, fix: str = ONE_LINE) -> Iterato
 def lines_of(stream: BinaryIO) -> Iterator[bytes]:
     """The lines, the first without a byte order mark. A line ends after ``MAX_LINE_BYTES`` + 1 bytes."""
     with stream:
-        for number in count(1):
-            line = stream.readline(MAX_LINE_BYTES + 1)
-            if not line:
-                return
-            yield line.removeprefix(BOM) if number == 1 else line
+        for number, line in enumerate(iter(partial(stream.readline, MAX_LINE_BYTES + 1), b"")):
+            yield line if number else line.removeprefix(BOM)
 
 
 def json_value(content: bytes, source: object, number: int, fix: str = ONE_LINE, *, is_document: bool = False) -> Any:

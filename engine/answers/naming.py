@@ -62,7 +62,7 @@ class Named:
         """The place of the name, mark or id that a whole answer is; else None."""
         bare = answer.strip()
         for text in (bare, bare.strip("`'\" ")):
-            if text in self._raw and self._raw.count(text) == 1:
+            if self._raw.count(text) == 1:
                 return self._raw.index(text)
         key = _key(bare)
         if self._marks and (mark := self._whole_mark(bare)) is not None:

@@ -19,11 +19,8 @@ def public_names(package: str, file: str) -> tuple[Callable[[str], object], list
         file: its ``__init__.py``. The stub ``__init__.pyi`` beside it imports each public name from its module.
     """
     stub = ast.parse(Path(file).with_suffix(".pyi").read_text(encoding="utf-8"))
-    module_of = {}
-    for node in stub.body:
-        if isinstance(node, ast.ImportFrom):
-            for alias in node.names:
-                module_of[alias.name] = f"{package}.{node.module}"
+    imports = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
+    module_of = {alias.name: f"{package}.{node.module}" for node in imports for alias in node.names}
 
     def get(name: str) -> object:
         if name not in module_of:

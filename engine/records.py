@@ -342,13 +342,7 @@ class Rollout(Record):
     @property
     def rewards(self) -> Rewards:
         """The rewards as one record."""
-        return Rewards(
-            r_ans=self.r_ans,
-            r_logic=self.r_logic,
-            r_graph=self.r_graph,
-            r_total=self.r_total,
-            components=self.components,
-        )
+        return Rewards.model_validate(self, from_attributes=True)
 
     @property
     def given_answer(self) -> str | None:

@@ -137,22 +137,21 @@ def _within_bounds(measurement: Measurement) -> Measurement:
     """The measurement; one with a component outside [0, 1] is an ``infra_fault``."""
     components = measurement.components.items()
     bad = next((f"{name} is {value}" for name, value in components if value is not None and not 0 <= value <= 1), None)
-    if bad is None:
-        return measurement
-    fault = Fault(kind="not_verified", message=bad)
-    return replace(
-        measurement, components={}, is_correct=None, outcome=Outcome.INFRA_FAULT, fault=fault, detail={"why": bad}
-    )
+    return measurement if bad is None else _not_verified(measurement, bad)
 
 
 def _by_rubric(measurement: Measurement, opinion: float | None) -> Measurement:
     """The measurement with the opinion of the judge; without one nothing is scored."""
     if opinion is None:
-        why = "no judge has read the answer, or its opinion could not be read"
-        fault = Fault(kind="not_verified", message=why)
-        return replace(measurement, components={}, outcome=Outcome.INFRA_FAULT, fault=fault, detail={"why": why})
+        return _not_verified(measurement, "no judge has read the answer, or its opinion could not be read")
     components = {**measurement.components, RUBRIC: opinion}
     return replace(measurement, components=components, is_correct=opinion >= _FULFILLED)
+
+
+def _not_verified(measurement: Measurement, why: str) -> Measurement:
+    """The measurement without components, so that nothing is scored."""
+    fault, outcome = Fault(kind="not_verified", message=why), Outcome.INFRA_FAULT
+    return replace(measurement, components={}, is_correct=None, outcome=outcome, fault=fault, detail={"why": why})
 
 
 def task_total(task: Task, components: Mapping[str, float | None]) -> float | None:

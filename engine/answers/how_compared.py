@@ -16,6 +16,7 @@ KINDS: tuple[str, ...] = get_args(Kind)
 LETTERS = tuple("ABCDEFGHIJ")
 """The marks of options that have none."""
 _CURRENCIES = ("$", "€", "£")
+_named = lru_cache(maxsize=64)(Named)
 
 
 class HowCompared(Record):
@@ -62,8 +63,3 @@ class HowCompared(Record):
         if self.kind == "date":
             return read_date(line, self.day_first) is not None
         return self.kind in ("label", "choice") and self.named().begins(line) is not None
-
-
-@lru_cache(maxsize=64)
-def _named(names: tuple[str, ...], marks: tuple[str, ...], ids: tuple[str, ...]) -> Named:
-    return Named(names, marks, ids)

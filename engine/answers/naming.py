@@ -62,7 +62,7 @@ class Named:
         """The place of the name, mark or id that a whole answer is; else None."""
         bare = answer.strip()
         for text in (bare, bare.strip("`'\" ")):
-            if text in self._raw and self._raw.count(text) == 1:
+            if self._raw.count(text) == 1:
                 return self._raw.index(text)
         key = _key(bare)
         if self._marks and (mark := self._whole_mark(bare)) is not None:
@@ -108,8 +108,7 @@ class Named:
     def _whole_mark(self, text: str) -> int | None:
         bare = re.sub(r"选?项\Z", "", plain(text).strip("()[]{}<>【】 .:*_"))
         bare = plain(_ASKED.sub("", bare, count=1)).strip("()[]{}【】 .:*_")
-        indices = [index for index, mark in enumerate(self._marks) if mark.casefold() == bare]
-        return indices[0] if indices else None
+        return next((index for index, mark in enumerate(self._marks) if mark.casefold() == bare), None)
 
     def _beginning_mark(self, answer: str) -> int | None:
         """The option whose mark an answer begins with; -1 if the rest contradicts it; None without a mark."""

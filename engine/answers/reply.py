@@ -220,10 +220,10 @@ def is_prose(text: str) -> bool:
     return words_in(text) > _MAX_WORDS
 
 
-def balanced(text: str, start: int, most: int = 2 * MAX_ANSWER_CHARS) -> str | None:
-    """The text up to the brace that closes the one before ``start``; None if there is none in ``most`` characters."""
+def balanced(text: str, start: int) -> str | None:
+    """The text up to the brace that closes the one before ``start``; None if there is none in 2,000 characters."""
     level = 1
-    for at in range(start, min(len(text), start + most)):
+    for at in range(start, min(len(text), start + 2 * MAX_ANSWER_CHARS)):
         level += (text[at] == "{") - (text[at] == "}")
         if not level:
             return text[start:at]

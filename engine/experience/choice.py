@@ -94,9 +94,7 @@ class LearnedExperiences:
 
     def of(self, problem: Problem) -> Sequence[Experience]:
         """The experiences in the prompt of a problem."""
-        used: Sequence[Experience] = self._experiences
-        if self._without_own:
-            used = [experience for experience in used if not comes_from(experience, problem)]
+        used = [entry for entry in self._experiences if not (self._without_own and comes_from(entry, problem))]
         instructions = [experience for experience in used if experience.kind == "instruction"]
         return [*instructions, *self._lessons.choose(problem, used), *self._cases.choose(problem, used)]
 

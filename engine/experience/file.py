@@ -66,7 +66,7 @@ def as_library(entries: Sequence[Experience], state: LibraryState, prefix: str, 
             number += 1
             name = f"{prefix}-{number:03d}"
         fields = {key: getattr(entry, key) for key in entry.model_fields_set} | {"id": name}
-        merged = known[name].model_copy(update=fields) if name in known else entry.model_copy(update=fields)
+        merged = known.get(name, entry).model_copy(update=fields)
         library[name] = merged if merged.created_at else merged.model_copy(update={"created_at": at})
     return list(library.values())
 

@@ -9,6 +9,7 @@ point leaves a consistent one.
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 import threading
 from collections import Counter
@@ -66,6 +67,7 @@ class ExperienceLibrary:
         self.capacity = capacity
         self._clock, self._read_only = clock, read_only
         self._prefix = library_prefix(self.json_path.stem.removesuffix("_experiences"))
+        self._review = functools.partial(review_proposals, prefix=self._prefix, capacity=capacity)
         self._log = LibraryLog(self.log_path)
         self._guard = threading.RLock()
         self._renderer = LibraryRenderer()
@@ -127,15 +129,7 @@ class ExperienceLibrary:
         with self._transaction():
             key = (step.run, step.step)
             if key not in self._log.results:
-                applied, refused = review_proposals(
-                    self.state,
-                    proposals,
-                    problem,
-                    leaks_answer,
-                    prefix=self._prefix,
-                    capacity=self.capacity,
-                    on_trial=on_trial,
-                )
+                applied, refused = self._review(self.state, proposals, problem, leaks_answer, on_trial=on_trial)
                 known = {"at": self._now(), "operations": applied, "refused": refused}
                 if keeps_problem and applied:
                     known["problem_text"] = kept_text(problem)
@@ -164,12 +158,10 @@ class ExperienceLibrary:
             cases: problems, each with the addition of its case.
         """
         with self._transaction():
-            state, at, prefix, most = self.state, self._now(), self._prefix, self.capacity
+            state, at = self.state, self._now()
             for problem, case in cases:
                 if not state.has_case_of(problem):
-                    applied, _ = review_proposals(
-                        state, [case], problem, leaks_short_answer, prefix=prefix, capacity=most, on_trial=False
-                    )
+                    applied, _ = self._review(state, [case], problem, leaks_short_answer, on_trial=False)
                     source = Evidence(problem_id=problem.id, problem_text=kept_text(problem))
                     state = with_operations(state, applied, at, source)
             if state is not self.state:

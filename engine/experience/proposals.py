@@ -53,8 +53,7 @@ def review_proposals(
         if reason is None and len(state.of_kind(kind)) >= most[kind]:
             replaced = state.least_promising(kind) if on_trial else None
             if replaced is None:
-                message = f"The library holds {most[kind]} {kind}s, as many as it may."
-                reason = Reason("library_full", message)
+                reason = Reason("library_full", f"The library holds {most[kind]} {kind}s, as many as it may.")
             else:
                 added.append(Operation(op="retire", id=replaced))
         if reason is not None:

@@ -161,13 +161,7 @@ def reduce(state: LibraryState, event: LibraryEvent) -> LibraryState:
             state = _measured(_counted(state, event), event)
             if event.miss is not None:
                 state = replace(state, misses=(*state.misses, event.miss)[-_MISSES:])
-            evidence = Evidence(
-                problem_id=event.problem_id,
-                problem_text=event.problem_text,
-                epoch=event.epoch,
-                mean=event.mean,
-                std=event.std,
-            )
+            evidence = Evidence.model_validate(event, from_attributes=True)
             return with_operations(state, event.operations, event.at, evidence)
         case EditEvent():
             return with_operations(state, event.operations, event.at, None)

@@ -92,11 +92,8 @@ def holds_answer(content: str, answer: str) -> bool:
     else:
         tokens = re.findall(r"\w+|[^\w\s]", wanted)
         is_common = len(tokens) == 1 and (len(wanted) < 3 or wanted.isascii())
-        alone = (
-            r"(?<![a-z0-9])"
-            + r"[\s-]*".join(map(re.escape, tokens))
-            + r"(?![a-z0-9])(?! (?:only )?(?:if|when|unless)\b)"
-        )
+        spaced = r"[\s-]*".join(map(re.escape, tokens))
+        alone = rf"(?<![a-z0-9]){spaced}(?![a-z0-9])(?! (?:only )?(?:if|when|unless)\b)"
         starts = [match.start() for match in re.finditer(alone, text) if tokens]
     return any(not is_common or _SAYS_ANSWER.search(text, 0, start) for start in starts)
 

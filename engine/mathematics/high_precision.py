@@ -101,8 +101,7 @@ class HighPrecision(Evaluator):
         return value
 
     def _logarithm(self, value: Any, base: Any = None) -> Any:
-        base = self._log_base if base is None else base
-        return self.context.log(value) if base is None else self.context.log(value) / self.context.log(base)
+        return self.context.log(value, self._log_base if base is None else base)
 
     def _power(self, base: Any, power: Any) -> Any:
         context = self.context

@@ -65,18 +65,13 @@ def _rule(text: str, effect: str, only_cause: str) -> Rule:
     local: dict[str, Node] = {}
     for clause in re.split(r", and |, | and ", clauses[0]) if clauses else ():
         _read_clause(clause, local)
-    left_text, equals, right_text = _split_equation(text)
-    sides = parse_sides(f"{left_text} {equals} {_phrase(right_text, only_cause)}".strip())
+    *left, right = re.split(r"(?<![<>=!])=(?!=)", text)
+    phrase = _phrase(right, only_cause)
+    sides = parse_sides(f"{'='.join(left)} = {phrase}" if left else phrase)
     if local:
         # Substitute twice, because a clause may use a name that a later clause defines.
         sides = [substitute(substitute(side, local), local) for side in sides]
     return Rule(sides[0], sides[1]) if len(sides) > 1 else Rule(None, sides[0])
-
-
-def _split_equation(text: str) -> tuple[str, str, str]:
-    """Split a text at its last plain ``=``; without one, the first two parts are empty."""
-    positions = [match.start() for match in re.finditer(r"(?<![<>=!])=(?!=)", text)]
-    return (text[: positions[-1]], "=", text[positions[-1] + 1 :]) if positions else ("", "", text)
 
 
 def _read_clause(clause: str, local: dict[str, Node]) -> None:

@@ -37,10 +37,7 @@ class TooDeepError(ValueError):
 
 def end_of_string(text: str, position: int, quote: str) -> int | None:
     """The position after the closing quote of the string whose content starts at ``position``; None if unclosed."""
-    for match in _CLOSE[quote].finditer(text, position):
-        if match[0] == quote:
-            return match.end()
-    return None
+    return next((match.end() for match in _CLOSE[quote].finditer(text, position) if match[0] == quote), None)
 
 
 def read_object(text: str, repairs: RepairLog) -> Any:

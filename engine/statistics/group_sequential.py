@@ -160,14 +160,8 @@ def _probability_inside(bound: float) -> float:
     normal = [math.exp(-((step * n) ** 2) / 2) / math.sqrt(2 * math.pi) for n in range(_POINTS)]
     weights = [step / 3 * (1 if n in (0, _POINTS - 1) else 4 if n % 2 else 2) for n in range(_POINTS)]
     kernel = [*reversed(normal[1:]), *normal]
-    middle = _POINTS // 2
-    half = [normal[middle - n] for n in range(middle)]  # the density is symmetric
-    density = [*half, normal[0], *reversed(half)]
+    density = kernel[_POINTS // 2 : _POINTS // 2 + _POINTS]
     for _ in range(LOOKS - 1):
         weighted = list(map(operator.mul, density, weights))
-        first, *half = (
-            math.fsum(map(operator.mul, weighted, kernel[_POINTS - 1 - n : 2 * _POINTS - 1 - n]))
-            for n in range(middle, -1, -1)
-        )
-        density = [*reversed(half), first, *half]
+        density = [math.fsum(map(operator.mul, weighted, kernel[n : n + _POINTS])) for n in reversed(range(_POINTS))]
     return math.fsum(map(operator.mul, density, weights))

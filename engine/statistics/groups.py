@@ -168,8 +168,7 @@ class DeadRewardWatch:
             measured = [value for value in values if value is not None]
             if measured:
                 component = self._components.setdefault(name, ComponentSummary(name, deque(maxlen=self._window)))
-                alarm = component.feed(measured)
-                if alarm:
+                if alarm := component.feed(measured):
                     alarms.append(alarm)
         return alarms
 

@@ -17,11 +17,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
 
 from engine.errors import InputError, LockHeldError, ScaffoldError
+from engine.records import timestamp
 from engine.storage.lines import MAX_LINE_BYTES, is_json_object
 
 _POLL_S = 0.005
@@ -75,8 +75,8 @@ class AppendLog:
         # Closing the lock file releases the lock; deleting it would allow two writers.
         with opened(_lock_path(self.path), os.O_RDWR | os.O_CREAT) as lock:
             self._acquire(lock)
-            command, since = shlex.join(sys.argv)[:200], datetime.now(UTC).isoformat(timespec="seconds")
-            holder = f"process {os.getpid()} on {socket.gethostname()} ({command}), since {since}"
+            command = shlex.join(sys.argv)[:200]
+            holder = f"process {os.getpid()} on {socket.gethostname()} ({command}), since {timestamp()}"
             with named_if_full(self.path):
                 os.ftruncate(lock, 0)
                 os.pwrite(lock, holder.encode(errors="replace"), 0)

@@ -100,6 +100,4 @@ def shown(fields: Iterable[object]) -> str:
 def are_numbered(cells: Iterable[str]) -> bool:
     """Whether the cells are 0, 1, 2 or 1, 2, 3, as programs number rows, and columns without names."""
     numbers = [cell.strip() for cell in cells if cell.strip()]
-    return len(numbers) > 1 and any(
-        numbers == [str(number) for number in range(begin, begin + len(numbers))] for begin in (0, 1)
-    )
+    return len(numbers) > 1 and any(numbers == list(map(str, range(at, at + len(numbers)))) for at in (0, 1))

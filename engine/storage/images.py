@@ -87,7 +87,7 @@ def _reference(value: Any, folder: Path, where: str) -> ImageReference:
 
 def _kept(content: bytes) -> ImageReference:
     """The reference of an image that is in the data file itself: it is kept beside the fetched datasets."""
-    _checked(content, "the image", MOST_MB)
+    _checked(content, "the image", MOST_MB, len(content))
     from engine.storage.web_rows import cache_folder  # loads httpx, which images in files of their own do not need
 
     digest = _digest(content)
@@ -129,8 +129,7 @@ def read_image(path: Path, *, fix: str, most_mb: int = MOST_MB) -> bytes:
     return _checked(path.read_bytes() if size <= most_mb * 1_000_000 else b"", str(path), most_mb, size)
 
 
-def _checked(content: bytes, name: str, most_mb: int, size: int | None = None) -> bytes:
-    size = len(content) if size is None else size
+def _checked(content: bytes, name: str, most_mb: int, size: int) -> bytes:
     if size > most_mb * 1_000_000:
         raise InputError(
             f"{name} has {size / 1e6:.1f} MB; at most {most_mb} MB are sent", fix="Make the images smaller."

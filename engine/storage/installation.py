@@ -9,6 +9,10 @@ import shutil
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
 
 DISTRIBUTION = "scaffold-grpo"
 CHROMIUM = (
@@ -39,7 +43,7 @@ def install_command(extra: str = "", *, root: Path | None = None) -> str:
         constraints = "constraints.txt" if here else shlex.quote(str(root / "constraints.txt"))
         project = f"{'.' if here else root}[{extra}]" if extra else "." if here else str(root)
         return f"{_python()} -m pip install -c {constraints} -e {shlex.quote(project)}"
-    return pip_install(*_requirements(extra))
+    return pip_install(*(str(package).partition(";")[0].strip() for package in requirements(extra)))
 
 
 def pip_install(*packages: str) -> str:
@@ -47,15 +51,14 @@ def pip_install(*packages: str) -> str:
     return f"{_python()} -m pip install {' '.join(map(shlex.quote, packages))}"
 
 
-def _requirements(extra: str) -> list[str]:
+def requirements(extra: str = "") -> list[Requirement]:
+    """The declared packages of an extra; of the project without extras if it is empty."""
     from packaging.requirements import Requirement  # slow to import, for an error message
 
     declared = [Requirement(text) for text in importlib.metadata.requires(DISTRIBUTION) or ()]
-    if extra:
-        chosen = [package for package in declared if package.marker and package.marker.evaluate({"extra": extra})]
-    else:
-        chosen = [package for package in declared if package.marker is None]
-    return [str(package).partition(";")[0].strip() for package in chosen]
+    if not extra:
+        return [package for package in declared if package.marker is None]
+    return [package for package in declared if package.marker and package.marker.evaluate({"extra": extra})]
 
 
 def _python() -> str:

@@ -53,17 +53,16 @@ def rows_of_document(
     if isinstance(value, Mapping) and _is_row(value) and columns is None:
         return iter([value]), []
     if isinstance(value, list):
-        list_form = as_rows(value, columns, source)
-        form, notes = (Form(value) if list_form is None else list_form), []
+        form, notes = as_rows(value, columns, source) or Form(value), []
     else:
-        forms = dict(_found(value, (), columns, source))
+        forms = {".".join(path): found for path, found in _found(value, (), columns, source)}
         if not forms:
             if not isinstance(value, Mapping) or not value or not all(map(_is_deep, value.values())):
                 return iter([value]), []
             raise InputError(f"{source} holds no list of rows", fix=fix)
-        chosen = _chosen({".".join(path): inner_form.rows for path, inner_form in forms.items()}, source, split)
-        form = next(inner_form for path, inner_form in forms.items() if ".".join(path) == chosen)
-        notes = _about_place(chosen, [".".join(path) for path in forms], form)
+        chosen = _chosen({path: found.rows for path, found in forms.items()}, source, split)
+        form = forms[chosen]
+        notes = _about_place(chosen, list(forms), form)
     if columns is not None and not form.is_named:
         raise names_are_there(source)
     below = nesting(form.rows)

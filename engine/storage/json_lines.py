@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
-from itertools import count
+from functools import partial
 from typing import Any, BinaryIO, NoReturn
 
 from engine.errors import InputError
-from engine.storage.lines import MAX_LINE_BYTES
+from engine.storage.lines import MAX_LINE_BYTES, without_lone_surrogates
 
 BOM = b"\xef\xbb\xbf"
 ONE_LINE = "Each line must be one complete JSON object."
-_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 def json_lines(stream: BinaryIO, source: object, fix: str = ONE_LINE) -> Iterator[Any]:
@@ -38,11 +36,8 @@ def json_lines(stream: BinaryIO, source: object, fix: str = ONE_LINE) -> Iterato
 def lines_of(stream: BinaryIO) -> Iterator[bytes]:
     """The lines, the first without a byte order mark. A line ends after ``MAX_LINE_BYTES`` + 1 bytes."""
     with stream:
-        for number in count(1):
-            line = stream.readline(MAX_LINE_BYTES + 1)
-            if not line:
-                return
-            yield line.removeprefix(BOM) if number == 1 else line
+        for number, line in enumerate(iter(partial(stream.readline, MAX_LINE_BYTES + 1), b"")):
+            yield line if number else line.removeprefix(BOM)
 
 
 def json_value(content: bytes, source: object, number: int, fix: str = ONE_LINE, *, is_document: bool = False) -> Any:
@@ -76,9 +71,7 @@ def json_value(content: bytes, source: object, number: int, fix: str = ONE_LINE,
         raise bad_line(source, number, f"not JSON: {str(error)[:200]}") from error
     except RecursionError as error:
         raise bad_line(source, number, "nested too deeply") from error
-    if _SURROGATE.search(content):  # unpaired surrogates, which no text can hold, become question marks
-        return json.loads(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
-    return value
+    return without_lone_surrogates(value, content)
 
 
 def bad_line(source: object, number: int, why: str, *, fix: str = "") -> InputError:

@@ -32,13 +32,9 @@ def json_rows(source: SourceFile, split: str | None, columns: Sequence[str] | No
     Raises:
         InputError: it is not JSON, or it is not clear which rows are meant.
     """
-    first, number, second = b"", 0, b""
-    for at, line in enumerate(lines_of(source.open()), start=1):
-        if line.strip() and first:
-            second = line
-            break
-        if line.strip():
-            first, number = line, at
+    filled = ((number, line) for number, line in enumerate(lines_of(source.open()), start=1) if line.strip())
+    number, first = next(filled, (0, b""))
+    _, second = next(filled, (0, b""))
     is_row = source.path.name.endswith((".jsonl", ".jsonl.gz"))
     if not first or ((second or is_row) and _is_complete(first)):
         if columns is not None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 from pydantic_core import PydanticSerializationError
 
@@ -19,6 +20,8 @@ MAX_LINE_BYTES = 64 << 20
 damaged file takes. Rows of APPS and LiveCodeBench have many MiB."""
 
 _CHUNK = 1 << 16
+_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
+"""An escape that may be a lone surrogate; UTF-8 JSON cannot contain one in another way."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,13 @@ def is_json_object(text: bytes) -> bool:
         return False
 
 
+def without_lone_surrogates(value: Any, text: bytes) -> Any:
+    """A value that was read from a text of JSON; half characters, which cannot be encoded, become ``?`` in it."""
+    if not _HALF.search(text):
+        return value
+    return json.loads(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
+
+
 def encode_line(record: Record) -> bytes:
     """Encode a record as one line of JSON. Lone surrogates in a model's text become ``?``."""
     try:
@@ -114,15 +124,11 @@ def encode_line(record: Record) -> bytes:
         return json.dumps(record.model_dump(), ensure_ascii=False).encode(errors="replace")
 
 
-class FileStamp(NamedTuple):
-    """Inode, size in bytes, and time of the last change in nanoseconds.
+FileStamp = tuple[int, int, int]
+"""Inode, size in bytes, and time of the last change in nanoseconds.
 
-    What was made from the content of a file holds as long as this is the same.
-    """
-
-    inode: int
-    size: int
-    changed_ns: int
+What was made from the content of a file holds as long as this is the same.
+"""
 
 
 def file_stamp(path: Path) -> FileStamp | None:
@@ -131,4 +137,4 @@ def file_stamp(path: Path) -> FileStamp | None:
         status = path.stat()
     except OSError:
         return None
-    return FileStamp(status.st_ino, status.st_size, status.st_mtime_ns)
+    return status.st_ino, status.st_size, status.st_mtime_ns

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,13 +14,10 @@ from pydantic import ValidationError
 from engine.errors import MissingInputError
 from engine.records import FORMAT, Fusion, Record, RolloutGroup, first_fault
 from engine.storage.append_log import AppendLog
-from engine.storage.lines import Line, LineReader, encode_line
+from engine.storage.lines import Line, LineReader, encode_line, without_lone_surrogates
 
 RecordT = TypeVar("RecordT", bound=Record)
 ValueT = TypeVar("ValueT")
-
-_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
-"""An escape that may be a lone surrogate; UTF-8 JSON cannot contain one in another way."""
 
 
 @dataclass(frozen=True)
@@ -149,8 +145,7 @@ def decode_line(line: Line, model: type[RecordT]) -> RecordT:
         raise UnreadableLineError(line.fault)
     try:
         raw = json.loads(line.text.decode("utf-8-sig"), parse_constant=lambda _: None)
-        if _HALF.search(line.text):  # lone surrogates cannot be encoded; they become "?", as in files of this program
-            raw = json.loads(json.dumps(raw, ensure_ascii=False).encode(errors="replace"))
+        raw = without_lone_surrogates(raw, line.text)
     except UnicodeDecodeError as error:
         raise UnreadableLineError(f"not UTF-8 at byte {error.start}") from None
     except RecursionError:

@@ -50,11 +50,9 @@ class RecordFile(Generic[SummaryT, RecordT]):
         """
         for line in self.lines.read(to_the_end=to_the_end):
             try:
-                summary = self._summarise(line)
+                yield self._summarise(line)
             except UnreadableLineError as error:
                 self.broken.append(BrokenLine(self.path, line.number, str(error)))
-                continue
-            yield summary
 
     def record(self, place: Place) -> RecordT:
         """The record at a place.

@@ -7,6 +7,7 @@ are skipped. A line that this refuses is decoded as every other reader of the pr
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated, Any, NamedTuple
 
@@ -243,15 +244,9 @@ def _fast(line: Line) -> _Group | None:
 
 
 def _summary(group: _Group, line: Line) -> GroupSummary:
-    outcomes: dict[str, int] = {}
-    faults: dict[str, int] = {}
-    for rollout in group.rollouts:
-        name = (rollout.outcome or Outcome.OK).value
-        outcomes[name] = outcomes.get(name, 0) + 1
-        if rollout.fault is not None:
-            kind = rollout.fault.kind[:_MAX_NAME]
-            faults[kind] = faults.get(kind, 0) + 1
-    complete = all((rollout.outcome or Outcome.OK).carries_reward for rollout in group.rollouts)
+    outcomes = [rollout.outcome or Outcome.OK for rollout in group.rollouts]
+    faults = [rollout.fault.kind[:_MAX_NAME] for rollout in group.rollouts if rollout.fault is not None]
+    complete = all(outcome.carries_reward for outcome in outcomes)
     stats = _statistics(group, complete)
     executed = [rollout.is_correct is True for rollout in group.rollouts if rollout.answer_source == "executed"]
     completions = [rollout.completion for rollout in group.rollouts if rollout.completion is not None]
@@ -273,8 +268,8 @@ def _summary(group: _Group, line: Line) -> GroupSummary:
         mean=None if stats is None else stats.mean,
         sigma=None if stats is None else stats.std,
         is_triggered=None if group.stats is None else group.stats.triggered,
-        outcomes=outcomes,
-        faults=faults,
+        outcomes=dict(Counter(outcome.value for outcome in outcomes)),
+        faults=dict(Counter(faults)),
         components=_components(group.rollouts),
         prompt_tokens=sum(usage.prompt_tokens or 0 for usage in usages),
         completion_tokens=sum(usage.completion_tokens or 0 for usage in usages),

@@ -63,12 +63,7 @@ class Table:
         self._source = source
         self._encoding = source.encoding
         with closing(source.text(self._encoding)) as text:
-            lines, room = [], _CHARACTERS
-            for line in islice(text, _LINES):
-                lines.append(line)
-                room -= len(line)
-                if room < 0:
-                    break
+            lines = text.readlines(_CHARACTERS)[:_LINES]
         named = re.fullmatch(r'"?sep=([^"\w])"?[\r\n]*', lines[0], re.IGNORECASE) if lines else None
         self._skipped = 1 if named else 0  # Excel writes the delimiter into a line of its own
         self._lines = lines[self._skipped :]

@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 
 from engine.installation_checks import CheckResult, passed, passed_if, warned
 from engine.sandbox.zygote_process import strongest_level
-from engine.storage.installation import CHROMIUM, DISTRIBUTION, first_installed, install_command
+from engine.storage.installation import CHROMIUM, DISTRIBUTION, first_installed, install_command, requirements
 from grpo_training.serve.engines import automatic_engine
 
 _TOP_LEVEL = ("engine", "prompts")
@@ -34,15 +34,13 @@ def environment() -> Iterator[CheckResult]:
     """Python, the declared dependencies and their versions, the tools, and the isolation level of the sandbox."""
     version = ".".join(map(str, sys.version_info[:3]))
     yield passed_if(sys.version_info >= (3, 11), f"Python {version}", "Install Python 3.11 or newer.")
-    requirements = [Requirement(text) for text in importlib.metadata.requires(DISTRIBUTION) or ()]
-    required = [requirement for requirement in requirements if requirement.marker is None]
+    required = requirements()
     missing = [text for text in map(missing_package, required) if text]
     yield passed_if(
         not missing, f"{len(required)} packages: " + ("; ".join(missing) or "all installed"), install_command()
     )
     for extra, purpose in _EXTRAS.items():
-        optional = [package for package in requirements if package.marker and package.marker.evaluate({"extra": extra})]
-        missing = [text for text in map(missing_package, optional) if text]
+        missing = [text for text in map(missing_package, requirements(extra)) if text]
         if missing:
             yield warned(f"packages for {purpose}: {'; '.join(missing)}", install_command(extra))
         else:

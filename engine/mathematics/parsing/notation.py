@@ -6,10 +6,10 @@ import re
 import unicodedata
 
 _GREEK = "αβγδεζηθικλμνξρστυφχψωΓΔΘΛΞΣΦΨΩ"
-_GREEK_NAMES = """
-alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi rho sigma tau upsilon phi chi psi omega
-Gamma Delta Theta Lambda Xi Sigma Phi Psi Omega
-"""
+GREEK_NAMES = (
+    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi rho sigma tau upsilon phi chi psi omega "
+    "Gamma Delta Theta Lambda Xi Sigma Phi Psi Omega"
+).split()
 _SYMBOLS = {
     "×": r"\times ", "·": r"\cdot ", "⋅": r"\cdot ", "∙": r"\cdot ", "÷": "/", "−": "-", "–": "-", "—": "-",
     "‐": "-", "π": r"\pi ", "√": r"\sqrt ", "∛": r"\cbrt ", "∞": r"\infty ", "°": r"^\circ ", "º": r"^\circ ",
@@ -20,7 +20,7 @@ _SYMBOLS = {
     "△": r"\triangle ",
     "’": "'", "ℓ": r"\ell ", "ħ": r"\hbar ",
     "€": " euro", "£": " GBP", "¥": " yensign", "￥": " yensign", "₹": " rupees", "¢": " cents", "、": ", ",
-    **{letter: rf"\{name} " for letter, name in zip(_GREEK, _GREEK_NAMES.split(), strict=True)},
+    **{letter: rf"\{name} " for letter, name in zip(_GREEK, GREEK_NAMES, strict=True)},
 }  # fmt: skip
 _SUPERSCRIPTS = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "0123456789+-n", strict=True))
 _SUBSCRIPTS = dict(zip("₀₁₂₃₄₅₆₇₈₉", "0123456789", strict=True))

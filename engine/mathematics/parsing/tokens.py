@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 
+from engine.mathematics.parsing.notation import GREEK_NAMES
 from engine.mathematics.parsing.tree import FormulaSyntaxError
 
 MAX_CHARACTERS = 1000
@@ -38,12 +39,7 @@ FUNCTIONS = {
     "nPr": "permutations", "Fraction": "div", "Abs": "abs", "Min": "min", "Max": "max",
 }  # fmt: skip
 FRACTIONS = {"frac": "div", "dfrac": "div", "tfrac": "div", "binom": "binomial", "dbinom": "binomial"}
-GREEK = frozenset(
-    (
-        "alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi rho varrho sigma "
-        "tau upsilon phi varphi chi psi omega Gamma Delta Theta Lambda Xi Sigma Upsilon Phi Psi Omega ell hbar"
-    ).split()
-)
+GREEK = frozenset({*GREEK_NAMES, *"varepsilon vartheta varrho varphi Upsilon ell hbar".split()})
 _COMMANDS = {
     "cdot": "*", "times": "*", "div": "/", "bmod": "mod", "mod": "mod", "pi": "pi", "infty": "inf", "le": "<=",
     "leq": "<=", "ge": ">=", "geq": ">=", "lt": "<", "gt": ">", "ne": "!=", "neq": "!=", "lvert": "|", "rvert": "|",
@@ -151,10 +147,8 @@ def _tokens_of(kind: str, text: str, spaced: bool, dialect: Dialect) -> Iterator
         kind, text = _command(text)
         if text:
             yield Token(kind, text, spaced)
-    elif kind == "symbol":
+    elif kind != "skip":
         yield Token(kind, _SAME_SIGN.get(text, text), spaced)
-    elif kind == "number":
-        yield Token(kind, text, spaced)
 
 
 def _letters(text: str, spaced: bool) -> Iterator[Token]:

@@ -1,7 +1,7 @@
 """Dimensional analysis of a scaffold's rules.
 
-A dimension is a mapping from base dimension to power ({} is a pure number). None means unknown: a constant such
-as 9.8 may have a unit that is not written, so expressions that contain it are not checked.
+A dimension is a mapping from base dimension to power, which is not 0 ({} is a pure number). None means unknown: a
+constant such as 9.8 may have a unit that is not written, so expressions that contain it are not checked.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def dimension_checks(
             checks[edge.effect] = True
     target = dimensions.get(scaffold.target_variable)
     if target is not None and stated is not None:
-        checks["target"] = _clean(target) == _clean(stated)
+        checks["target"] = target == stated
     return checks
 
 
@@ -88,14 +88,11 @@ def dimension_of_tree(tree: Node, dimension: Callable[[str], Dimension | None]) 
     Raises:
         DimensionMismatchError: terms of different dimensions are combined, or an argument must be a pure number.
     """
-    match tree:
-        case Number():
-            return _PURE if is_pure_constant(Fraction(tree.value)) else None
-        case Name():
-            return _PURE if tree.name in CONSTANTS else dimension(tree.name)
-        case Apply():
-            return _of_application(tree, [dimension_of_tree(item, dimension) for item in tree.arguments])
-    return None  # a series is not analysed
+    if isinstance(tree, Number):
+        return _PURE if is_pure_constant(Fraction(tree.value)) else None
+    if isinstance(tree, Name):
+        return _PURE if tree.name in CONSTANTS else dimension(tree.name)
+    return _of_application(tree, [dimension_of_tree(item, dimension) for item in tree.arguments])
 
 
 def is_pure_constant(value: Fraction) -> bool:
@@ -113,17 +110,17 @@ def _of_application(tree: Apply, dimensions: list[Dimension | None]) -> Dimensio
     if name in _EXPONENTS:
         return _combine(dimensions, _EXPONENTS[name])
     if name != "pow":
-        return None
+        return None  # such as a series, which is not analysed
     _same([dimensions[1], _PURE])
     exponent = exact_value(tree.arguments[1])
     if exponent is not None:
         return _combine(dimensions[:1], itertools.repeat(exponent))
-    return _PURE if dimensions[0] is not None and not _clean(dimensions[0]) else None
+    return _PURE if dimensions[0] == _PURE else None
 
 
 def _same(dimensions: list[Dimension | None]) -> Dimension | None:
     """The common dimension of terms that must agree; unknown terms agree with anything."""
-    known = [_clean(dimension) for dimension in dimensions if dimension is not None]
+    known = [dimension for dimension in dimensions if dimension is not None]
     if any(dimension != known[0] for dimension in known[1:]):
         raise DimensionMismatchError(f"{known}")
     return known[0] if known and len(known) == len(dimensions) else None
@@ -136,9 +133,5 @@ def _combine(dimensions: list[Dimension | None], exponents: Iterable[Fraction | 
         if dimension is None:
             return None
         for base, power in dimension.items():
-            total[base] = total.get(base, Fraction(0)) + exponent * Fraction(power)
-    return _clean(total)
-
-
-def _clean(dimension: Dimension) -> dict[str, Fraction]:
-    return {base: Fraction(power) for base, power in dimension.items() if power}
+            total[base] = total.get(base, Fraction(0)) + exponent * power
+    return {base: power for base, power in total.items() if power}

@@ -171,8 +171,7 @@ def convert(value: Fraction, unit: Powers, target: Powers) -> Fraction | None:
     if (kinds and target_kinds and len(kinds | target_kinds) > 1) or _dimensions(unit) != _dimensions(target):
         return None
     slope, start = _scale(unit)
-    target_slope, target_start = _scale(target)
-    return (value * slope + start - target_start) / target_slope
+    return from_base_units(value * slope + start, target)
 
 
 def _in_one_currency(unit: Powers, other: Powers) -> Powers:

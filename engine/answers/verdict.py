@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 Comparison = Literal["exact", "measured"]
 """How answers are compared: as exact values, or as measured quantities with a unit and a tolerance."""
 
-VERIFIER_VERSION = 14
+VERIFIER_VERSION = 15
 """Increased with each change of verdicts: in reading replies, knowns, formulas or answers, or in comparing them.
 
 It is stored with each rollout as ``reward_detail.verifier``. Records without it were scored by version 1.

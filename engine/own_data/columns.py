@@ -69,7 +69,7 @@ NO_CONTENT = frozenset("id idx index qid guid task compare split meta".split())
 _MOST = 0.5
 """A column counts if at least this share of the rows has a value in it."""
 _NEARLY_ALL = 0.95
-_BOXED = re.compile(r"\\boxed\{|####")
+_BOXED = re.compile(r"\\boxed\{|####|<answer>")
 _SQL = re.compile(r"\s*(?:select|with|insert|update|delete)\s", re.IGNORECASE)
 
 
@@ -226,10 +226,9 @@ class _Table:
 
     def _are_indices(self, labels: str, lists: str) -> bool:
         """Whether the labels are indices of the entries of lists."""
-        pairs = [(as_text(row.get(labels)), row.get(lists)) for row in self.rows]
-        return all(
-            isinstance(entries, list) and label.isdecimal() and int(label) < len(entries) for label, entries in pairs
-        )
+        pairs = [(as_text(row.get(labels)), row.get(lists)) for row in self.rows if isinstance(row.get(lists), list)]
+        fitting = sum(label.isdecimal() and int(label) < len(entries) for label, entries in pairs)
+        return fitting >= _NEARLY_ALL * len(self.rows)
 
     def _with_word(self, words: frozenset[str]) -> list[str]:
         """The columns whose names have one of the words."""

@@ -171,7 +171,8 @@ def _same_text(answer: str, truth: str) -> bool:
     remark = re.search(r"\s\([^()]*\)\Z", answer)
     is_remark = remark and not DENIES.search(remark[0]) and not HEDGES.search(remark[0])
     ways = [answer, unwrapped(answer) or "", frame["value"] if frame and is_framed else ""]
-    if any(plain(way) == right for way in (*ways, answer[: remark.start()] if remark and is_remark else "")):
+    ways += [answer[: remark.start()]] if remark and is_remark else []
+    if answer.strip() == truth.strip() or any(plain(way) == right != "" for way in ways):  # "" is that of "!"
         return True
     words = _words(truth)
     return len(words) > 1 and _words(answer) == words

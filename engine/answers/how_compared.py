@@ -15,7 +15,6 @@ Kind = Literal[
 KINDS: tuple[str, ...] = get_args(Kind)
 LETTERS = tuple("ABCDEFGHIJ")
 """The marks of options that have none."""
-_CURRENCIES = ("$", "€", "£")
 _named = lru_cache(maxsize=64)(Named)
 
 
@@ -50,9 +49,8 @@ class HowCompared(Record):
 
     def with_unit(self, number: str) -> str:
         """A bare number with the unit."""
-        if self.unit in _CURRENCIES:
-            return f"{self.unit}{number}"
-        return f"{number} \\times {self.unit}" if self.unit.startswith("10^") else f"{number} {self.unit}"
+        times = r" \times " if self.unit.startswith("10^") else " "
+        return f"{self.unit}{number}" if self.unit in ("$", "€", "£") else f"{number}{times}{self.unit}"
 
     def named(self) -> Named:
         """The labels, or the options with their marks."""

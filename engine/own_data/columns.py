@@ -226,9 +226,8 @@ class _Table:
 
     def _are_indices(self, labels: str, lists: str) -> bool:
         """Whether the labels are indices of the entries of lists."""
-        pairs = [(as_text(row.get(labels)), row.get(lists)) for row in self.rows if isinstance(row.get(lists), list)]
-        fitting = sum(label.isdecimal() and int(label) < len(entries) for label, entries in pairs)
-        return fitting >= _NEARLY_ALL * len(self.rows)
+        pairs = [(as_text(row.get(labels)), len(cell)) for row in self.rows if isinstance(cell := row.get(lists), list)]
+        return sum(label.isdecimal() and int(label) < count for label, count in pairs) >= _NEARLY_ALL * len(self.rows)
 
     def _with_word(self, words: frozenset[str]) -> list[str]:
         """The columns whose names have one of the words."""

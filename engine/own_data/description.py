@@ -152,8 +152,8 @@ class Description:
         if options is not None and self.has_options and not _shows(text, options):
             text = f"{text}\n\n{options.lines()}"
         if how.kind in BY_ROW and options is not None:
-            marks = [options.mark_of(answer, self.base) or answer for answer in _marked(answers, how)]
-            answers = (", ".join(marks),)
+            named = marks_of(answers) if how.kind == "set" else answers[:1]
+            answers = (", ".join(options.mark_of(answer, self.base) or answer for answer in named),)
         elif how.kind in ("list", "set") and self.form == "list":
             answers = (as_text(list(answers)),)
         elif how.kind == "number" and (unit := self._unit(row)):
@@ -180,8 +180,7 @@ class Description:
         unit = self._unit(row)
         text = f"{text}\n\n(unit of the answer: {unit})" if unit and text else text
         images = self.images(row)
-        if columns.images and len(_PLACE.findall(text)) == len(images):
-            text = _PLACE.sub(IMAGE_MARK, text)
+        text = _PLACE.sub(IMAGE_MARK, text) if len(_PLACE.findall(text)) == len(images) else text
         missing = len(images) - text.count(IMAGE_MARK)
         return f"{IMAGE_MARK * missing}\n{text}".strip() if missing > 0 else text
 
@@ -253,7 +252,7 @@ class Description:
         """The comparison of the dataset for an answer; None for an answer of another kind."""
         how = self.how
         if how.kind in BY_ROW and how.marks:
-            marked = _marked(answers, how)
+            marked = marks_of(answers) if how.kind == "set" else answers[:1]
             if options is not None and all(options.mark_of(answer, self.base) is not None for answer in marked):
                 return how.model_copy(update={"marks": options.marks, "options": options.texts})
             return how if options is None and all(mark_in(answer) in how.marks for answer in marked) else None
@@ -263,10 +262,6 @@ class Description:
             return how if answers[0] in how.labels or plain(answers[0]) in map(plain, how.labels) else None
         is_other_form = self.is_found and self.form == "list" and how.kind != "set" and is_list != (how.kind == "list")
         return how if how.kind != "text" and not is_other_form and _fits(answers, how) else None
-
-
-def _marked(answers: Sequence[str], how: HowCompared) -> Sequence[str]:
-    return marks_of(answers) if how.kind == "set" else answers[:1]
 
 
 def _choice_of(answers: Sequence[str], options: Options | None) -> HowCompared | None:

@@ -117,12 +117,7 @@ def _in_tags(text: str) -> str | None:
     return tagged[1] if tagged else None
 
 
-SOLUTIONS = {
-    "after ####": _after_mark,
-    "in the last box": _box,
-    'after "the answer is"': _stated,
-    "in answer tags": _in_tags,
-}
+SOLUTIONS = {"after ####": _after_mark, "in the last box": _box, 'after "the answer is"': _stated, "in tags": _in_tags}
 """Form of a solution -> what finds the right answer in it."""
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -61,7 +62,14 @@ def load_from_hub(
     Raises:
         MissingInputError: ``datasets`` is not installed, or it raised.
     """
-    repository = repository or next(iter(arguments))
+    with _hub(repository or next(iter(arguments)), what, fix) as datasets:
+        rows: Iterable[Any] = datasets.load_dataset(*arguments, **options)
+        return rows
+
+
+@contextlib.contextmanager
+def _hub(repository: str, what: str, fix: str) -> Iterator[Any]:
+    """The package ``datasets``. Whatever it raises becomes a ``MissingInputError``."""
     try:
         import datasets  # optional, and slow to import
     except ImportError as error:
@@ -70,10 +78,11 @@ def load_from_hub(
         raise MissingInputError(what, why=why, fix=f"{fix} Or: {install}" if fix else install) from error
     unreachable = _use_the_cache_if_offline()
     try:
-        rows: Iterable[Any] = datasets.load_dataset(*arguments, **options)
+        yield datasets
+    except InputError:
+        raise
     except Exception as error:  # the package raises its own errors, the hub's and the HTTP client's
         raise MissingInputError(what, why=_why(repository, unreachable or error), fix=fix) from error
-    return rows
 
 
 def rows_of_hub(name: HubName, *, images: bool = False) -> tuple[str, Iterable[Any], ClassNames]:
@@ -92,28 +101,19 @@ def rows_of_hub(name: HubName, *, images: bool = False) -> tuple[str, Iterable[A
     """
     what = f"Dataset {name.repository} is not available"
     fix = "Check the name and the connection, or download its file and give the path (x.jsonl, x.csv, x.parquet)."
-    try:
-        from datasets import get_dataset_config_names, get_dataset_split_names  # optional, and slow to import
-    except ImportError:
-        load_from_hub([name.repository], {}, what, fix)  # says what is missing
-        raise
-    unreachable = _use_the_cache_if_offline()
-    try:
-        config = name.config or _chosen(name, "config", get_dataset_config_names(name.repository), _USUAL_CONFIGS)
-        split = name.split or _chosen(name, "split", get_dataset_split_names(name.repository, config), (_USUAL_SPLIT,))
-    except InputError:
-        raise
-    except Exception as error:  # as in load_from_hub
-        raise MissingInputError(what, why=_why(name.repository, unreachable or error), fix=fix) from error
-    rows = load_from_hub([name.repository, config], {"split": split}, what, fix)
+    with _hub(name.repository, what, fix) as datasets:
+        configs, splits = datasets.get_dataset_config_names, datasets.get_dataset_split_names
+        config = name.config or _chosen(name, "config", configs(name.repository), _USUAL_CONFIGS)
+        split = name.split or _chosen(name, "split", splits(name.repository, config), (_USUAL_SPLIT,))
+        rows = datasets.load_dataset(name.repository, config, split=split)
     features: Mapping[str, Any] = getattr(rows, "features", None) or {}
     media = [column for column, feature in features.items() if type(feature).__name__ in _MEDIA]
     shown = [key for key in media if images and IMAGE_COLUMN.fullmatch(key) and type(features[key]).__name__ == "Image"]
     for column in shown:
-        rows = rows.cast_column(column, replace(features[column], decode=False))  # type: ignore[attr-defined]
+        rows = rows.cast_column(column, replace(features[column], decode=False))
         media.remove(column)
     if media:
-        rows = rows.remove_columns(media)  # type: ignore[attr-defined]  # it has features, so it is a Dataset
+        rows = rows.remove_columns(media)  # it has features, so it is a Dataset
     class_names = {
         column: tuple(feature.names)
         for column, each in features.items()

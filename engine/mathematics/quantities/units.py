@@ -82,9 +82,8 @@ def read_quantity(text: str) -> Quantity | None:
     None if there is no number, or what follows it is not a unit.
     """
     text = _BRACKETED_NUMBER.sub(r"\1 ", without_side_remarks(text))
-    percent = text.removesuffix("%").rstrip("\\ ")
     prefix = numeral_prefix(text)
-    if prefix and percent != text and not prefix[1].strip(" %\\"):
+    if prefix and text.endswith("%") and not prefix[1].strip(" %\\"):
         number = prefix[0]
         return Quantity((), replace(number, value=number.value / 100, place=number.place / 100), written="%")
     if prefix:

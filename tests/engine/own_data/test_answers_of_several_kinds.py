@@ -224,3 +224,11 @@ def test_a_definition_stands_before_its_inputs(loaded):
     """The form of Natural Instructions."""
     rows = [{"definition": "Say A or B.", "inputs": f"Text {n}", "targets": "AB"[n % 2]} for n in range(12)]
     assert loaded(rows).problems[0].text == "definition: Say A or B.\ninputs: Text 0"
+
+
+def test_an_answer_of_signs_only_is_not_any_answer(loaded):
+    rows = [{"question": f"Which sign ends sentence {n}?", "answer": ".!?;"[n % 4]} for n in range(4)]
+    for problem in loaded(rows).problems:
+        truth = truth_of(problem)[0]
+        assert judged(problem, f"Answer: {truth}")
+        assert not judged(problem, "Answer: banana")

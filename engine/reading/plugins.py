@@ -66,7 +66,7 @@ def source_digest(objects: Iterable[Any]) -> str:
     return digest.hexdigest()[:16] if files else ""
 
 
-MEASURES_NOTHING = frozenset({"contract", "datasets", "errors", "experience", "llm", "records", "storage", "task"})
+MEASURES_NOTHING = frozenset("datasets errors experience llm own_data records storage task task_datasets".split())
 """Packages and modules of ``engine`` on which no measurement of a candidate depends."""
 
 _ENGINE = Path(__file__).parents[1]

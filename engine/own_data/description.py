@@ -95,6 +95,7 @@ class Description:
             shown = ", ".join(columns.options)
             parts.append(f"options = {shown}" + (" (in another order)" if self.is_shuffled else ""))
         parts += [f"images = {', '.join(columns.images)}"] if columns.images else []
+        parts += [f"unit = {columns.unit}"] if columns.unit else []
         answer = columns.answer or f"the last message of {columns.chat}"
         parts.append(f"answer = {answer}{self._form()}")
         unused = ", ".join(columns.unused[:8]) + (", ..." if len(columns.unused) > 8 else "")

@@ -20,7 +20,6 @@ _NAME = re.compile(
     r"(?P<repository>[\w][\w.-]*/[\w][\w.-]*)(?::(?P<split>[\w\[\]:%+-]+))?(?:\?config=(?P<config>[\w.-]+))?"
 )
 _USUAL_CONFIGS = ("default", "main")
-_USUAL_SPLIT = "train"
 _REACHABLE_S = 10.0
 _MEDIA = ("Image", "Audio", "Video", "Pdf", "Nifti")
 """Features whose values are files: they would be decoded by further packages, and are left out."""
@@ -101,11 +100,10 @@ def rows_of_hub(name: HubName, *, images: bool = False) -> tuple[str, Iterable[A
     """
     what = f"Dataset {name.repository} is not available"
     fix = "Check the name and the connection, or download its file and give the path (x.jsonl, x.csv, x.parquet)."
-    with _hub(name.repository, what, fix) as datasets:
-        configs, splits = datasets.get_dataset_config_names, datasets.get_dataset_split_names
-        config = name.config or _chosen(name, "config", configs(name.repository), _USUAL_CONFIGS)
-        split = name.split or _chosen(name, "split", splits(name.repository, config), (_USUAL_SPLIT,))
-        rows = datasets.load_dataset(name.repository, config, split=split)
+    with _hub(name.repository, what, fix) as hub:
+        config = name.config or _chosen(name, "config", hub.get_dataset_config_names(name.repository), _USUAL_CONFIGS)
+        split = name.split or _chosen(name, "split", hub.get_dataset_split_names(name.repository, config), ("train",))
+        rows = hub.load_dataset(name.repository, config, split=split)
     features: Mapping[str, Any] = getattr(rows, "features", None) or {}
     media = [column for column, feature in features.items() if type(feature).__name__ in _MEDIA]
     shown = [key for key in media if images and IMAGE_COLUMN.fullmatch(key) and type(features[key]).__name__ == "Image"]

@@ -104,6 +104,7 @@ def test_a_unit_in_a_column_of_its_own(loaded, number, unit, right, wrong):
     others = [{"problem_text": f"Predict {n}.", "answer_number": f"{n}.25", "unit": "K"} for n in range(30)]
     dataset = loaded([{"problem_text": "Predict it.", "answer_number": number, "unit": unit}, *others])
     problem = dataset.problems[0]
+    assert "question = problem_text, unit = unit, answer = answer_number" in dataset.note
     assert ("(unit of the answer:" in problem.text) is bool(unit.strip())
     assert set(kinds(dataset.problems)) == {"number"}
     assert [reply for reply in right if judged(problem, f"Answer: {reply}") is not True] == []

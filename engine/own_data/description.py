@@ -49,8 +49,8 @@ class Description:
         is_boolean: whether right answers are yes and no.
         is_mathematics: whether the answers are formulas, for causal scaffolds.
         is_shuffled: whether options are in another order than in the dataset.
-        examples: right answers of the first rows.
         is_found: whether the comparison was found out, so that an answer of another kind is compared as it is.
+        examples: right answers of the first rows.
         own: how many rows say themselves how they are compared.
         remarks: what the user should know, in sentences.
     """
@@ -242,7 +242,7 @@ class Description:
         usual = self._usual(answers, options, is_list=is_list)
         if usual is not None or not self.is_found:
             return usual or HowCompared(kind="text")
-        of_row = HowCompared(kind="list") if is_list else by_itself(answers, options)
+        of_row = HowCompared(kind="list") if is_list else _by_itself(answers, options)
         return of_row.model_copy(update={"is_open": self.how.kind == "text" != of_row.kind})
 
     def is_in_range(self, answers: Sequence[str], options: Options | None) -> bool:
@@ -281,10 +281,10 @@ def _fits(answers: Sequence[str], how: HowCompared) -> bool:
 
 
 @lru_cache(maxsize=50_000)
-def by_itself(answers: tuple[str, ...], options: Options | None) -> HowCompared:
+def _by_itself(answers: tuple[str, ...], options: Options | None) -> HowCompared:
     """How an answer is compared that says alone of what kind it is: an option, yes or no, a number, a date, a formula.
 
-    A name is a text, also where it could be a formula.
+    A name is a text, also where it could be a formula. The results are cached, as rows are described and then read.
     """
     if options is not None and options.marks[0].isalpha() and (choice := _choice_of(answers, options)):
         return choice

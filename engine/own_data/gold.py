@@ -98,26 +98,26 @@ def _one(value: Any) -> tuple[str, ...]:
     return (answer,) if answer else ()
 
 
-def _after_mark(text: str) -> str | None:
+def _marked(text: str) -> str | None:
     return text.rpartition("####")[2].strip().partition("\n")[0] if "####" in text else None
 
 
-def _box(text: str) -> str | None:
+def _boxed(text: str) -> str | None:
     start = text.rfind(_BOX)
     return (balanced(text, start + len(_BOX)) or "").strip() or None if start >= 0 else None
 
 
 def _stated(text: str) -> str | None:
     after = text.rpartition("he answer is")[2] if "he answer is" in text else ""
-    return _box(after) or after.strip(" :.\n") or None
+    return _boxed(after) or after.strip(" :.\n") or None
 
 
-def _in_tags(text: str) -> str | None:
-    tagged = re.fullmatch(r".*<answer>\s*(.+?)\s*</answer>\s*", text, re.DOTALL)
-    return tagged[1] if tagged else None
+def _tagged(text: str) -> str | None:
+    match = re.fullmatch(r".*<answer>\s*(.+?)\s*</answer>\s*", text, re.DOTALL)
+    return match[1] if match else None
 
 
-SOLUTIONS = {"after ####": _after_mark, "in the last box": _box, 'after "the answer is"': _stated, "in tags": _in_tags}
+SOLUTIONS = {"after ####": _marked, "in the last box": _boxed, 'after "the answer is"': _stated, "in <answer>": _tagged}
 """Form of a solution -> what finds the right answer in it."""
 
 

@@ -68,7 +68,7 @@ def load_from_hub(
 
 @contextlib.contextmanager
 def _hub(repository: str, what: str, fix: str) -> Iterator[Any]:
-    """The package ``datasets``. Whatever it raises becomes a ``MissingInputError``."""
+    """The package ``datasets``. What it raises becomes a ``MissingInputError``; an ``InputError`` stays one."""
     try:
         import datasets  # optional, and slow to import
     except ImportError as error:
@@ -111,7 +111,7 @@ def rows_of_hub(name: HubName, *, images: bool = False) -> tuple[str, Iterable[A
         rows = rows.cast_column(column, replace(features[column], decode=False))
         media.remove(column)
     if media:
-        rows = rows.remove_columns(media)  # it has features, so it is a Dataset
+        rows = rows.remove_columns(media)
     class_names = {
         column: tuple(feature.names)
         for column, each in features.items()

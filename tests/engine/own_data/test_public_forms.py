@@ -1,7 +1,7 @@
-"""Sets of science and language whose answers are of several kinds, have a unit beside them, or are lists.
+"""Rows in the columns and forms of public sets: how they are read, and how replies to them are judged.
 
-The rows have the columns and the forms of JEEBench, TheoremQA, DeepMath, SciBench, TabMWP, TAT-QA, BBQ, ReCoRD,
-GoEmotions, PopQA, SYNTHETIC-1, Math23K and Open-Reasoner-Zero.
+JEEBench, TheoremQA, DeepMath, SciBench, TabMWP, TAT-QA, BBQ, ReCoRD, GoEmotions, PopQA, SYNTHETIC-1, Math23K,
+Open-Reasoner-Zero, ReClor, TriviaQA, NarrativeQA, Natural Instructions.
 """
 
 import json
@@ -16,16 +16,6 @@ from engine.tasks.answers.task import truth_of
 from engine.tasks.registry import task_named
 from tests.engine.own_data.test_public_data import check, judged
 from tests.support.table import table
-
-
-@pytest.fixture
-def loaded(tmp_path):
-    def load(rows, **arguments):
-        path = tmp_path / "rows.json"
-        path.write_text(json.dumps(rows), encoding="utf-8")
-        return load_dataset(str(path), **arguments)
-
-    return load
 
 
 def kinds(problems):

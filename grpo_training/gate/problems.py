@@ -12,7 +12,9 @@ from engine.statistics.group_sequential import LOOKS
 from grpo_training.runs.problems import without_duplicates
 
 FEW = 100
-"""Below so many problems each is answered more often, and none is held out."""
+"""Below so many problems of a test each is answered more often."""
+_HOLD_OUT_FROM = 250
+"""Below so many problems, none is held out: of a third, a test finds only gains of 14 points and more reliably."""
 _PARTS = 3
 """One part of so many is held out."""
 _MOST_HELD_OUT = 400
@@ -22,16 +24,16 @@ _MOST_HELD_OUT = 400
 def split(problems: Sequence[Problem], where: str) -> tuple[list[Problem], list[Problem]]:
     """The problems to learn from, and those of the gate after it.
 
-    Below :data:`FEW` problems both are all of them: each is asked without the experiences that were learned from it.
-    Else a third is held out, by a hash of the id, so that further problems do not move any; of this third at most
-    400 are asked. Of problems with the same text the first one is used.
+    Below 250 problems both are all of them: each is asked without the experiences that were learned from it. Else a
+    third is held out, by a hash of the id, so that further problems do not move any; of this third at most 400 are
+    asked. Of problems with the same text the first one is used.
 
     Raises:
         InputError: there are too few.
     """
     problems = without_duplicates(problems)
     check_number(problems, where)
-    if few(problems):
+    if len(problems) < _HOLD_OUT_FROM:
         return problems, list(problems)
     held_out = [problem for problem in problems if _part(problem.id) == 0]
     return [problem for problem in problems if _part(problem.id) != 0], drawn(held_out, _MOST_HELD_OUT)
@@ -46,7 +48,7 @@ def drawn(problems: Sequence[Problem], most: int | None) -> list[Problem]:
 
 
 def few(problems: Sequence[Problem]) -> bool:
-    """Whether there are too few problems to hold some out."""
+    """Whether a test has so few problems that each is answered more often."""
     return len(problems) < FEW
 
 

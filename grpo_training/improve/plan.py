@@ -90,7 +90,7 @@ class Plan:
         where = (
             f"{len(self.tested)} problems from which nothing is learned"
             if self.is_held_out
-            else f"the same {len(self.tested)} problems, each without what was learned from it"
+            else f"all {len(self.tested)} problems, each without what was learned from it"
         )
         return [
             f"Learning: {len(self.learned_from)} problems, {self.rollouts} answers each in {self.epochs} "

@@ -31,7 +31,7 @@ class ImproveSettings(DryRunSettings, TwoArmSettings):
     dataset: Common[str] = Field(description=f"problems with right answers: {DATASET_HELP}")
     test: Common[str | None] = Field(
         None,
-        description="problems of the test, in place of a part of the dataset (default: from 100 problems on a third "
+        description="problems of the test, in place of a part of the dataset (default: from 250 problems on a third "
         "is held out; below, each problem is tested without what was learned from it)",
     )
     max_problems: Common[Positive | None] = Field(None, description="number of problems, from the start (default: all)")

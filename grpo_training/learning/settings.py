@@ -164,12 +164,12 @@ class GeneratorSettings(ColumnSettings, LearnerSettings, BatchSettings):
 
     gate: Common[bool] = Field(
         False,
-        description="after the run, test whether the library helps: below 100 problems on the same problems, each "
-        "without the experiences learned from it; from 100 on, a third of them is kept for the test",
+        description="after the run, test whether the library helps: below 250 problems on the same problems, each "
+        "without the experiences learned from it; from 250 on, a third of them is kept for the test",
     )
 
     hold_out: bool = Field(
-        False, description="from 100 problems on, keep a third for a later test: nothing is learned from them"
+        False, description="from 250 problems on, keep a third for a later test: nothing is learned from them"
     )
 
     @model_validator(mode="after")

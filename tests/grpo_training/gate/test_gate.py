@@ -301,12 +301,12 @@ def test_a_run_with_gate_ends_with_the_verdict_on_its_own_problems(tmp_path, cap
     assert len(world.events()) == 1
 
 
-def test_from_100_problems_on_a_third_is_kept_for_the_gate(tmp_path):
-    world = Gates(tmp_path, problems=120, contents=(HELPS,))
+def test_from_250_problems_on_a_third_is_kept_for_the_gate(tmp_path):
+    world = Gates(tmp_path, problems=250, contents=(HELPS,))
     world.learn("--gate", "--rollouts", "2")
     (event,) = world.events()
     learned = {group["problem_id"] for group in world.groups()}
-    assert 20 <= 120 - len(learned) == event.of <= 40
+    assert 65 <= 250 - len(learned) == event.of <= 100
     assert (event.verdict, event.samples, event.own) == ("adopted", 8, 0)
     with pytest.raises(InputError, match="gate: stored true, given false"):
         world.learn("--rollouts", "2")  # would learn from the problems of the gate

@@ -134,9 +134,9 @@ def test_the_prompt_of_problems_of_several_kinds_is_that_of_the_most_common_one_
     assert "one of:" in (folder / "runs/mails-m/improved/prompt.txt").read_text()
 
 
-def test_from_100_problems_on_nothing_is_learned_from_those_of_the_test(folder, capsys):
+def test_from_250_problems_on_nothing_is_learned_from_those_of_the_test(folder, capsys):
     server = PlantedServer("label", 0.6)
-    write(folder / "mails.jsonl", server.rows(range(120)))
+    write(folder / "mails.jsonl", server.rows(range(250)))
     bodies = start(folder, server, "--epochs", 1, "--samples", 2)
     gate, output = result_of(folder)["gate"], capsys.readouterr().out
     assert gate["own"] == 0
@@ -145,7 +145,7 @@ def test_from_100_problems_on_nothing_is_learned_from_those_of_the_test(folder, 
     groups = (folder / "runs/mails-m/cache/generator_1_rollouts.jsonl").read_text().splitlines()
     learned_from = {json.loads(line)["problem_id"] for line in groups}
     asked = {f"case-{body['messages'][-1]['content'].rpartition('case ')[2].split()[0]}" for body in bodies}
-    assert 80 <= len(learned_from) < 120
+    assert 150 <= len(learned_from) < 185
     assert len(asked - learned_from) >= gate["problems"]
 
 
@@ -166,12 +166,12 @@ def cases_of(folder):
 
 def test_before_the_test_all_problems_become_cases_and_each_is_asked_without_its_own(folder):
     server = HelpedByCases("label", 0.3)
-    write(folder / "mails.jsonl", server.rows(range(120)))
+    write(folder / "mails.jsonl", server.rows(range(250)))
     bodies = start(folder, server, "--epochs", 1, "--samples", 2)
     groups = (folder / "runs/mails-m/cache/generator_1_rollouts.jsonl").read_text().splitlines()
     learned_from = {json.loads(line)["problem_id"] for line in groups}
     cases, result = cases_of(folder), result_of(folder)
-    assert cases.keys() == {f"case-{n}" for n in range(120)}
+    assert cases.keys() == {f"case-{n}" for n in range(250)}
     assert (result["verdict"], result["gate"]["own"]) == ("adopted", 0)
     assert "held-out problems" in result["sentence"]
     of_test = [case for name, case in cases.items() if name not in learned_from]
@@ -218,7 +218,7 @@ def test_of_many_problems_some_are_learned_from_and_others_tested(folder, capsys
     assert re.search(r"400 of 1[23]\d\d problems are learned from \(--draw sets it\)", output)
     assert "Learning: 400 problems, 4 answers each in 2 passes" in output
     assert "Test: 400 problems from which nothing is learned" in output
-    write(folder / "mails.jsonl", server.rows(range(120)))
+    write(folder / "mails.jsonl", server.rows(range(250)))
     start(folder, server, "--draw", 20, "--epochs", 1, "--samples", 2)
     groups = (folder / "runs/mails-m/cache/generator_1_rollouts.jsonl").read_text().splitlines()
     assert len(groups) == 20

@@ -11,14 +11,14 @@ from typing import Any
 from engine.errors import InputError
 from engine.storage.json_forms import SPLITS, names_are_there
 from engine.storage.json_rows import begins_as_json, json_rows
-from engine.storage.parquet_rows import parquet_rows
+from engine.storage.parquet_rows import ARROW, parquet_rows
 from engine.storage.promptfoo import promptfoo_rows
 from engine.storage.source_files import SourceFile, file_errors
 from engine.storage.table_rows import CsvRow, Table
 
 __all__ = ["SUFFIXES", "CsvRow", "DataFile", "file_rows", "open_data_file", "split_files"]
 
-_FORMS = (".jsonl", ".json", ".csv", ".tsv", ".txt", ".parquet")
+_FORMS = (".jsonl", ".json", ".csv", ".tsv", ".txt", ".parquet", ARROW)
 _YAML = (".yaml", ".yml")
 SUFFIXES = (*_FORMS, *(f"{form}.gz" for form in _FORMS), *_YAML)
 """What names of data files end in. A file of another name is read, too: its content says what it is."""
@@ -71,11 +71,11 @@ def open_data_file(
     Raises:
         MissingInputError: there is no such file.
         InputError: it cannot be read, or has no rows; ``rows`` raises it for a faulty line, which it names.
-        ConfigurationError: it is a parquet file and pyarrow is not installed.
+        ConfigurationError: it is a parquet or Arrow file and pyarrow is not installed.
     """
     with file_errors(path, needed):
         source = SourceFile(path)
-        if source.begin.startswith(b"PAR1") or source.suffix == ".parquet":
+        if source.begin.startswith(b"PAR1") or source.suffix in (".parquet", ARROW):
             rows, notes, class_names = parquet_rows(source, images=images)
             if columns is not None:
                 raise names_are_there(path)
@@ -100,16 +100,20 @@ def file_rows(path: Path, *, needed: str = "") -> Iterator[Any]:
 def split_files(folder: Path) -> dict[str, Path]:
     """The files of a folder that are splits of a dataset: ``train.jsonl``, ``data/test-00000-of-00001.parquet``.
 
+    Or one that ``datasets`` has saved: ``train/data-00000-of-00001.arrow``, and without splits that file in the folder.
+
     Returns:
         name of the split (``train``, ``test`` or ``validation``) -> its file, the first of numbered parts.
 
     Raises:
         InputError: several files are the same split.
     """
+    if saved := sorted(folder.glob(f"data-*{ARROW}")):
+        return {SPLITS["train"]: saved[0]}
     for parent in (folder, folder / "data"):
         splits: dict[str, dict[str, list[Path]]] = {}
-        for path in sorted(parent.glob("*")):
-            stem = path.name[: -len(_suffix(path))] if _suffix(path) else ""
+        for path in sorted([*parent.glob("*"), *parent.glob(f"*/data-*{ARROW}")]):
+            stem = path.parent.name if path.suffix == ARROW else path.name[: -len(_suffix(path) or path.name)]
             named = _SPLIT_NAME.fullmatch(_SHARD.sub("", stem))
             if named and path.is_file():
                 split = SPLITS[named[1].lower()]

@@ -14,7 +14,7 @@ from engine.errors import InputError, MissingInputError
 from engine.records import IMAGE_COLUMN
 from engine.storage.data_files import SUFFIXES
 from engine.storage.installation import install_command
-from engine.storage.parquet_rows import ClassNames, plain_row
+from engine.storage.parquet_rows import ClassNames, class_names, plain_row
 
 _NAME = re.compile(
     r"(?P<repository>[\w][\w.-]*/[\w][\w.-]*)(?::(?P<split>[\w\[\]:%+-]+))?(?:\?config=(?P<config>[\w.-]+))?"
@@ -104,21 +104,16 @@ def rows_of_hub(name: HubName, *, images: bool = False) -> tuple[str, Iterable[A
         config = name.config or _chosen(name, "config", hub.get_dataset_config_names(name.repository), _USUAL_CONFIGS)
         split = name.split or _chosen(name, "split", hub.get_dataset_split_names(name.repository, config), ("train",))
         rows = hub.load_dataset(name.repository, config, split=split)
-    features: Mapping[str, Any] = getattr(rows, "features", None) or {}
-    media = [column for column, feature in features.items() if type(feature).__name__ in _MEDIA]
-    shown = [key for key in media if images and IMAGE_COLUMN.fullmatch(key) and type(features[key]).__name__ == "Image"]
+    features: Mapping[str, Any] = rows.features.to_dict() if getattr(rows, "features", None) else {}
+    media = [column for column, feature in features.items() if feature.get("_type") in _MEDIA]
+    shown = [key for key in media if images and IMAGE_COLUMN.fullmatch(key) and features[key]["_type"] == "Image"]
     for column in shown:
-        rows = rows.cast_column(column, replace(features[column], decode=False))
+        rows = rows.cast_column(column, replace(rows.features[column], decode=False))
         media.remove(column)
     if media:
         rows = rows.remove_columns(media)
-    class_names = {
-        column: tuple(feature.names)
-        for column, each in features.items()
-        if type(feature := getattr(each, "feature", each)).__name__ == "ClassLabel" and feature.names
-    }
     plain = (plain_row(row, images=images) if isinstance(row, Mapping) else row for row in rows)
-    return f"{name.repository}:{split} (Hugging Face hub)", plain, class_names
+    return f"{name.repository}:{split} (Hugging Face hub)", plain, class_names(features)
 
 
 def _chosen(name: HubName, kind: str, known: list[str], usual: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""Rows of parquet files and of ``datasets``, with the values that JSON has."""
+"""Rows of parquet and Arrow files and of ``datasets``, with the values that JSON has."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from engine.storage.source_files import SourceFile
 
 _INDEX = re.compile(r"__index_level_\d+__")
 _BATCH = 1000
+ARROW = ".arrow"
 
 Row = dict[str, Any]
 ClassNames = dict[str, tuple[str, ...]]
@@ -27,7 +28,7 @@ def parquet_rows(source: SourceFile, *, images: bool = False) -> tuple[Iterator[
     """The rows of a file, notes for the screen, and the names of its classes.
 
     Args:
-        source: the file.
+        source: the file; with the suffix :data:`ARROW` a stream of Arrow, as ``datasets`` saves it.
         images: as :func:`plain_row`.
 
     Raises:
@@ -35,34 +36,37 @@ def parquet_rows(source: SourceFile, *, images: bool = False) -> tuple[Iterator[
         ConfigurationError: pyarrow is not installed.
     """
     try:
-        from pyarrow import ArrowException, parquet  # optional, and slow to import
+        from pyarrow import ArrowException, ipc, parquet  # optional, and slow to import
     except ImportError as error:
         raise ConfigurationError(
             f"{source.path} is a parquet file, and pyarrow is not installed", fix=install_command("datasets")
         ) from error
 
-    def read() -> Iterator[list[Row]]:
+    def read() -> Iterator[Any]:
+        """The metadata of the schema, then lists of rows."""
         try:
             with source.open() as handle:
-                for batch in parquet.ParquetFile(handle).iter_batches(batch_size=_BATCH):
+                if is_arrow:
+                    batches = ipc.open_stream(handle)
+                    yield batches.schema.metadata or {}
+                else:
+                    file = parquet.ParquetFile(handle)
+                    yield file.schema_arrow.metadata or {}
+                    batches = file.iter_batches(batch_size=_BATCH)
+                for batch in batches:
                     yield batch.to_pylist()
         except (ArrowException, ValueError, OverflowError, OSError) as error:
-            why = first_line(error)[:200]
-            raise InputError(f"{source.path} is a damaged parquet file", why=why) from error
+            what = f"{source.path} is not {'an Arrow' if is_arrow else 'a parquet'} file, or a damaged one"
+            raise InputError(what, why=first_line(error)[:200]) from error
 
-    try:
-        with source.open() as handle:
-            metadata = parquet.ParquetFile(handle).schema_arrow.metadata or {}
-    except (ArrowException, ValueError, OSError) as error:
-        raise InputError(f"{source.path} is not a parquet file", why=first_line(error)[:200]) from error
-    batches = read()
-    first = next(batches, [])
+    batches, is_arrow = read(), source.suffix == ARROW
+    metadata, first = next(batches), next(batches, ())
     left_out = [name for name in (first[0] if first else ()) if any(_is_binary(row[name]) for row in first)]
     notes = [f"{', '.join(left_out)}: left out, as they are bytes"] if left_out else []
     return (
         (plain_row(row, images=images) for batch in chain([first], batches) for row in batch),
         notes,
-        _class_names(metadata),
+        _class_names_in(metadata),
     )
 
 
@@ -117,12 +121,16 @@ def _is_binary(value: Any) -> bool:
         return True
 
 
-def _class_names(metadata: Mapping[bytes, bytes]) -> ClassNames:
+def _class_names_in(metadata: Mapping[bytes, bytes]) -> ClassNames:
     """The names that ``datasets`` writes into the schema of a file."""
     try:
-        features = json.loads(metadata.get(b"huggingface", b"{}"))["info"]["features"]
-        inner = {name: feature.get("feature", feature) for name, feature in features.items()}  # of a list: its items
-        classes = {name: feature["names"] for name, feature in inner.items() if feature.get("_type") == "ClassLabel"}
+        return class_names(json.loads(metadata.get(b"huggingface", b"{}"))["info"]["features"])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}
+
+
+def class_names(features: Mapping[str, Any]) -> ClassNames:
+    """The names of the classes in ``datasets.Features.to_dict()``."""
+    inner = {name: feature.get("feature", feature) for name, feature in features.items()}  # of a list: its items
+    classes = {name: feature["names"] for name, feature in inner.items() if feature.get("_type") == "ClassLabel"}
     return {name: tuple(map(str, names)) for name, names in classes.items() if isinstance(names, list)}

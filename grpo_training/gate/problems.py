@@ -47,11 +47,6 @@ def drawn(problems: Sequence[Problem], most: int | None) -> list[Problem]:
     return [problem for problem in problems if problem.id in chosen]
 
 
-def few(problems: Sequence[Problem]) -> bool:
-    """Whether a test has so few problems that each is answered more often."""
-    return len(problems) < FEW
-
-
 def shuffled(problems: Sequence[Problem], seed: int) -> list[Problem]:
     """The problems in the order in which a gate asks them."""
     order = list(problems)

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from engine.records import Problem, Sampling
 from grpo_training.cli.settings import DATASET_HELP, ColumnSettings, Positive
-from grpo_training.gate.problems import few
+from grpo_training.gate.problems import FEW
 from grpo_training.runs.settings import PROMPTS_HELP, BatchSettings, RoleSettings
 
 ASK_ALL_HELP = "ask all problems of the test, also after the result is clear: more tokens, and a narrower interval"
@@ -31,7 +31,7 @@ class TwoArmSettings(ColumnSettings, RoleSettings, BatchSettings):
 
     def samples_of(self, problems: Sequence[Problem]) -> int:
         """The number of answers of each of the problems, in each way."""
-        return self.samples or (8 if few(problems) else 4)
+        return self.samples or (8 if len(problems) < FEW else 4)
 
 
 class GateSettings(TwoArmSettings):

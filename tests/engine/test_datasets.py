@@ -376,6 +376,7 @@ def test_csv_and_parquet_are_read_as_jsonl_is(tmp_path):
         ("a.csv", b"problem,answer\none,1,2\n", "a.csv, line 2: more fields"),
         ("a.csv", b'problem,answer\n"one,1\n', "not CSV"),
         ("a.parquet", b"problem,answer\n", "not a parquet file"),
+        ("a.arrow", b"problem,answer\n", "not an Arrow file"),
     ],
 )
 def test_a_damaged_table_is_one_error(tmp_path, name, content, said):

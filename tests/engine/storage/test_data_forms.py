@@ -160,6 +160,21 @@ def test_values_of_parquet_become_texts_and_classes_have_names(tmp_path):
     assert file.class_names == {"label": ("no", "yes")}
 
 
+def test_a_folder_that_datasets_has_saved(tmp_path):
+    datasets = pytest.importorskip("datasets")
+    features = datasets.Features(text=datasets.Value("string"), label=datasets.ClassLabel(names=["no", "yes"]))
+    saved = datasets.Dataset.from_list([{"text": "Q", "label": 1}], features=features)
+    saved.save_to_disk(tmp_path / "one")
+    datasets.DatasetDict(train=saved, test=saved).save_to_disk(tmp_path / "two")
+    for folder, splits in (("one", {"train"}), ("two", {"train", "test"})):
+        found = split_files(tmp_path / folder)
+        assert found.keys() == splits
+        for path in found.values():
+            file = open_data_file(path)
+            assert list(file.rows) == [{"text": "Q", "label": 1}]
+            assert file.class_names == {"label": ("no", "yes")}
+
+
 def put_on_hub(monkeypatch, rows):
     """Every dataset of the hub has these rows."""
     module = ModuleType("datasets")
@@ -208,6 +223,11 @@ def test_the_hub_gives_the_bytes_of_images_to_commands_that_show_them(monkeypatc
         (["train.csv", "train_extra.csv"], {"train": 0}),
         (["train-00000-of-00002.parquet", "train-00001-of-00002.parquet"], {"train": 0}),
         (["a.csv", "contest.csv"], {}),
+        (["data-00000-of-00001.arrow", "state.json"], {"train": 0}),
+        (
+            ["train/data-00000-of-00002.arrow", "train/data-00001-of-00002.arrow", "test/data-00000-of-00001.arrow"],
+            {"train": 0, "test": 2},
+        ),
     ],
 )
 def test_a_folder_of_splits(tmp_path, names, splits):

@@ -127,7 +127,8 @@ def are_labels(answers: Sequence[str]) -> bool:
 def are_identifiers(answers: Sequence[str]) -> bool:
     """Whether answers are codes that only look like numbers: versions, clauses, ISBN, addresses, fiscal years.
 
-    Of decimals with differing numbers of digits, a zero at the end belongs to the identifier: 3.9, 3.10.
+    Of decimals with one or two digits, a zero at the end belongs to the identifier: 3.9, 3.10. Where some have more
+    digits or a zero first, they are quantities: 1.20, 0.385, 7.05.
     """
     bare = [answer.strip() for answer in answers if re.search(r"\d", answer)]
     few = (1 - MOST) * len(bare)  # one fraction as 2016/2017 among numbers is no code
@@ -135,7 +136,8 @@ def are_identifiers(answers: Sequence[str]) -> bool:
         return True
     decimals = [match[1] for match in map(_DECIMALS.fullmatch, bare) if match]
     ends_with_zero = sum(decimal.endswith("0") and len(decimal) > 1 for decimal in decimals)
-    return len({len(decimal) for decimal in decimals}) > 1 and ends_with_zero > few
+    of_quantities = sum(len(decimal) > 2 or re.match(r"0\d", decimal) is not None for decimal in decimals)
+    return len({len(decimal) for decimal in decimals}) > 1 and ends_with_zero > few >= of_quantities
 
 
 def are_formulas(answers: Sequence[str]) -> bool:

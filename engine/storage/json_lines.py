@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, BinaryIO
 
 from engine.errors import InputError
 from engine.storage.lines import MAX_LINE_BYTES, without_lone_surrogates
@@ -54,10 +54,8 @@ def json_value(content: bytes, source: object, number: int, fix: str = ONE_LINE,
         InputError: it is not UTF-8 or not JSON; names the line.
     """
     try:
-        text = content.decode()
-        if not is_document:
-            text = text.strip()
-        value = json.loads(text, parse_constant=_refused) if text else None
+        text = content.decode() if is_document else content.decode().strip()
+        value = json.loads(text, parse_constant=_constant) if text else None
     except UnicodeDecodeError as error:
         before = content[: error.start]
         column = error.start - before.rfind(b"\n")
@@ -79,5 +77,7 @@ def bad_line(source: object, number: int, why: str, *, fix: str = "") -> InputEr
     return InputError(f"{source}, line {number}: {why}", fix=fix)
 
 
-def _refused(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a JSON number")
+def _constant(name: str) -> None:
+    """NaN, which Python and pandas write for an empty cell, is null. An infinity is refused."""
+    if name != "NaN":
+        raise ValueError(f"{name} is not a JSON number")

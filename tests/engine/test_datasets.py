@@ -248,7 +248,7 @@ def test_other_answers_to_the_same_question_are_told(write):
         ({"prompt": [{"role": "user"}], "answer": "1"}, "line 2: it is not clear which column is the question"),
         ({"problem": "Q", "answer": "1", "id": "a"}, "line 2: field 'id': 'a' is already on line 1"),
         ('{"problem": "Q", "answer": "1"', "line 2: not JSON: .* at column"),
-        ('{"problem": "Q", "answer": NaN}', "line 2: not JSON: NaN is not a JSON number"),
+        ('{"problem": "Q", "answer": Infinity}', "line 2: not JSON: Infinity is not a JSON number"),
         ('{"problem": "Q", "answer": ' + "7" * 5000 + "}", "line 2: not JSON: Exceeds the limit"),
         ("[" * 100_000, "line 2: nested too deeply"),
         ("[1, 2]", "line 2: expected a JSON object, got a list"),

@@ -118,7 +118,7 @@ def test_the_split_that_is_read_can_be_named(opened):
         (b"{'a': 1}\n{'a': 2}\n", "line 1: not JSON", "array of objects"),
         (b"a,b\n" + b"x" * 3_000_000, "line 2: the line is longer than", ""),
         (b'{"a": [' * 50_000, "nested too deeply", ""),
-        (b'[{"a": NaN}]', "NaN is not a JSON number", ""),
+        (b'[{"a": -Infinity}]', "-Infinity is not a JSON number", ""),
         (b'{"rows": []}', "holds no list of rows", "array of objects"),
     ],
 )  # fmt: skip

@@ -94,6 +94,7 @@ READ = {
     "infinite_numbers.csv": csv(*[f"What {n}?,inf" for n in range(12)]),
     "spaces.csv": csv(*[f"  What {n}?  ,  red  " for n in range(12)]),
     "json_array.json": json.dumps(good()),
+    "nan_of_pandas.jsonl": jsonl(*[row | {"note": math.nan} for row in good()], {"question": "q", "answer": math.nan}),
     "extra_columns.jsonl": jsonl(*[row | {"more": [1, {"a": math.pi}], "split": "x"} for row in good()]),
     "task_of_others.jsonl": jsonl(*[{"task": "closed choice", **row} for row in good()]),  # as in ScienceQA
     "braces.jsonl": jsonl(

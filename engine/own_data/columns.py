@@ -31,7 +31,7 @@ _CONTEXTS = frozenset(
     "passage passages context contexts article story premise premises body paragraph paragraphs background support "
     "table tabletext case document documents dialogue dialog conversation history utterances text input content "
     "instruction code schema ctx sentence sentences narrative puzzle situation theory evidence hint tools "
-    "definition".split()
+    "definition retrievedcontexts retrievalcontext referencecontexts referencecontext".split()
 )
 _OF_LABELS = frozenset("aspect aspectterm word span1text span2text responsea responseb output1 output2".split())
 """What a label is about: a part of the text, a word of two sentences, or two answers of which one is better."""
@@ -48,9 +48,10 @@ _ASK_WORDS, _ANSWER_WORDS = frozenset(["question", "problem"]), frozenset(["answ
 _OTHER_WORDS = frozenset("id type types start unit format explanation latex source incorrect wrong url".split())
 _PAIR = re.compile(r"(.+?)(1|2|a|b|one|two)")
 ANSWERS = tuple(
-    "answer ans groundtruth gold stance target correct correctanswer correctoption bestanswer finalanswer answerkey "
-    "answeridx answerindex goldanswer expected expectedanswer expectedoutput expectedresponse reference ideal truth "
-    "completion response output answers targets cop lsolutions finaldecision 答案".split()
+    "groundtruth groundtruths referenceanswer answer ans gold stance target correct correctanswer correctoption "
+    "bestanswer finalanswer answerkey answeridx answerindex goldanswer expected expectedanswer expectedoutput "
+    "expectedresponse reference ideal truth completion response output answers targets cop lsolutions finaldecision "
+    "referenceresponse 答案".split()
 )
 """Columns of the right answer, in the order in which they are looked for."""
 LABELS = tuple(

@@ -8,11 +8,11 @@ from statistics import mean
 
 from engine.errors import InputError, quoted
 
-_QUESTIONS = frozenset("question problem query prompt input instruction 问题 题目".split())
+_QUESTIONS = frozenset("question problem query prompt input user_input instruction 问题 题目".split())
 _ANSWERS = frozenset(
-    "answer answers ground_truth target output response completion label labels class category intent sentiment "
-    "emotion solution gold gold_label answerkey answer_key correct correct_answer best_answer final_answer ideal "
-    "target_scores 答案 标签 类别 分类 解答".split()
+    "answer answers ground_truth ground_truths target output response completion label labels class category intent "
+    "sentiment emotion solution gold gold_label answerkey answer_key correct correct_answer best_answer final_answer "
+    "ideal target_scores 答案 标签 类别 分类 解答".split()
 )
 _OTHER = frozenset(
     "text sentence sentence1 sentence2 premise hypothesis claim statement source context passage story document "

@@ -223,3 +223,31 @@ def test_an_answer_of_signs_only_is_not_any_answer(loaded):
         truth = truth_of(problem)[0]
         assert judged(problem, f"Answer: {truth}")
         assert not judged(problem, "Answer: banana")
+
+
+@pytest.mark.parametrize(
+    ("question", "contexts", "answer", "others"),
+    [
+        ("question", "contexts", "ground_truth", {"answer": "a model's"}),
+        ("user_input", "retrieved_contexts", "reference", {"response": "a model's"}),
+        ("input", "retrieval_context", "expected_output", {"actual_output": "a model's"}),
+        ("question", "reference_context", "reference_answer", {"metadata": {"question_type": "simple"}}),
+        ("query", "reference_contexts", "reference_answer", {"reference_answer_by": {"model_name": "a model's"}}),
+    ],
+)
+def test_sets_for_retrieval_have_contexts_and_answers_of_a_model(loaded, question, contexts, answer, others):
+    """RAGAS before and after its columns were renamed, DeepEval, Giskard, LlamaIndex."""
+    rows = [
+        {question: f"Who won race {n}?", **others, contexts: [f"Ann{n} ran.", "She won."], answer: f"Ann{n}"}
+        for n in range(12)
+    ]
+    problem = loaded(rows).problems[3]
+    assert truth_of(problem)[0] == "Ann3"
+    headed = f"{contexts}: Ann3 ran.\nShe won.\n{question}: Who won race 3?"
+    assert problem.text == (headed if question == "input" else "Ann3 ran.\nShe won.\n\nWho won race 3?")
+
+
+def test_a_category_beside_a_reference_is_no_answer(loaded):
+    """The form of evaluations in Amazon Bedrock."""
+    rows = [{"prompt": f"Who won race {n}?", "category": "sport", "referenceResponse": f"Ann{n}"} for n in range(12)]
+    assert truth_of(loaded(rows).problems[3])[0] == "Ann3"

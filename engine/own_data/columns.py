@@ -47,16 +47,16 @@ _ASK_WORDS, _ANSWER_WORDS = frozenset(["question", "problem"]), frozenset(["answ
 """Words in longer names, as ``answer_number``, which count where no column has a known name."""
 _OTHER_WORDS = frozenset("id type types start unit format explanation latex source incorrect wrong url".split())
 _PAIR = re.compile(r"(.+?)(1|2|a|b|one|two)")
-ANSWERS = tuple(
-    "groundtruth groundtruths referenceanswer answer ans gold stance target correct correctanswer correctoption "
-    "bestanswer finalanswer answerkey answeridx answerindex goldanswer expected expectedanswer expectedoutput "
-    "expectedresponse reference ideal truth completion response output answers targets cop lsolutions finaldecision "
-    "referenceresponse 答案".split()
+_TRUE = "ground gold golden true correct expected reference ideal human best final".split()
+ANSWERS = (
+    *(true + of for true in _TRUE for of in ("truth", "truths", "answer", "output", "response", "completion")),
+    *"answer ans gold stance target correct correctoption answerkey answeridx answerindex expected reference".split(),
+    *"ideal truth completion response output answers targets cop lsolutions finaldecision 答案".split(),
 )
-"""Columns of the right answer, in the order in which they are looked for."""
-LABELS = tuple(
-    "label goldlabel class category intent emotion sentiment topic stance verdict decision labels labeltext labelname "
-    "标签".split()
+"""Columns of the right answer, in the order in which they are looked for: an output may be that of a model."""
+LABELS = (
+    *(f"{true}label" for true in (*_TRUE, "")),
+    *"class category intent emotion sentiment topic stance verdict decision labels labeltext labelname 标签".split(),
 )
 """Columns of a class, which count where there is no column of an answer."""
 _LATE_ANSWERS = tuple("solution summary summary1 translation sql regex query".split())
@@ -67,9 +67,8 @@ RUBRICS = ("rubric", "rubrics")
 """The column of rows without a right answer: what a judge looks for."""
 _CHATS = frozenset("messages conversations conversation".split())
 NO_CONTENT = frozenset("id idx index qid guid task compare split meta".split())
-_MOST = 0.5
-"""A column counts if at least this share of the rows has a value in it."""
-_NEARLY_ALL = 0.95
+_MOST, _NEARLY_ALL = 0.5, 0.95
+"""A column counts if at least half of the rows have a value in it."""
 _BOXED = re.compile(r"\\boxed\{|####|<answer>")
 _SQL = re.compile(r"\s*(?:select|with|insert|update|delete)\s", re.IGNORECASE)
 
@@ -221,6 +220,8 @@ class _Table:
         late = [column for column in late if self.question({column})]
         # The topics of dialogues that have summaries are all different, and no classes.
         columns += sorted([*labels, *late], key=lambda column: column in labels and not self._repeats(column))
+        # One that is always the same is no answer, as "accept" in data of Prodigy.
+        columns.sort(key=lambda column: len(set(map(as_text, self.values(column)))) < 2)
         if not columns and (rubric := self.first(RUBRICS, "")):
             return [rubric]
         return columns or [column for column in self._with_word(_ANSWER_WORDS) if not _words_of(column) & _OTHER_WORDS]

@@ -65,7 +65,7 @@ _NAMES_OF_CLASSES = frozenset(
 )
 RUBRICS = ("rubric", "rubrics")
 """The column of rows without a right answer: what a judge looks for."""
-_CHATS = frozenset("messages conversations conversation".split())
+_CHATS = frozenset("messages conversations conversation contents".split())
 NO_CONTENT = frozenset("id idx index qid guid task compare split meta".split())
 _MOST, _NEARLY_ALL = 0.5, 0.95
 """A column counts if at least half of the rows have a value in it."""

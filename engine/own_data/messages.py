@@ -1,4 +1,4 @@
-"""The messages of conversations in rows: role, text and images, in the forms of OpenAI and of ShareGPT."""
+"""The messages of conversations in rows: role, text and images, in the forms of OpenAI, ShareGPT and Gemini."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from engine.records import IMAGE_MARK
 
 
 def message_of(message: Any) -> tuple[str, str]:
-    """Role and text of a message of a chat, in OpenAI's form or as ``from`` and ``value``.
+    """Role and text of a message of a chat, in OpenAI's form, as ``from`` and ``value``, or with ``parts``.
 
     A text in parts has a mark for each image.
     """
     if not isinstance(message, Mapping):
         return "", ""
-    role, content = message.get("role", message.get("from")), message.get("content", message.get("value"))
-    if content is None and isinstance(truth := message.get("ground_truth"), Mapping):
-        content = truth.get("value")
+    role = message.get("role", message.get("from"))
+    content = message.get("content", message.get("value", message.get("parts", message.get("ground_truth"))))
+    content = content.get("value") if isinstance(content, Mapping) else content  # Open-Reasoner-Zero
     names = {"human": "user", "gpt": "assistant", "bot": "assistant", "model": "assistant"}
     if isinstance(content, list):
         content = "\n".join(IMAGE_MARK if is_image else text for is_image, text in map(_read_part, content)).strip()

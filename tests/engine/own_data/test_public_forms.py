@@ -179,6 +179,15 @@ def test_rows_that_are_conversations(loaded):
     assert (problem.text, judged(problem, "Answer: 7")) == ("Find 2.", True)
 
 
+def test_the_conversations_that_gemini_is_tuned_on(loaded):
+    texts = [("user", "Find {}."), ("model", "It is {}.")]
+    rows = [
+        {"contents": [{"role": role, "parts": [{"text": text.format(n)}]} for role, text in texts]} for n in range(9)
+    ]
+    problem = loaded(rows).problems[2]
+    assert (problem.text, truth_of(problem)[0]) == ("Find 2.", "It is 2.")
+
+
 def test_answers_that_are_the_options_of_a_label(loaded):
     """The form of ReClor."""
     rows = [

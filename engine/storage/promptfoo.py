@@ -1,4 +1,4 @@
-"""The test cases of a configuration of promptfoo (YAML) as rows: its variables, the prompt, and what is expected."""
+"""Test cases of promptfoo (YAML) as rows: variables, the prompt, and what is expected. Or a list of rows in YAML."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ _VARIABLE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 
 
 def promptfoo_rows(text: str, source: object) -> tuple[Iterator[dict[str, Any]], list[str]]:
-    """The rows of a configuration, and notes for the screen.
+    """The rows of a configuration, or of a list of tests, and notes for the screen.
 
     A row has as ``question`` the first prompt with the variables of a test in it, without such a prompt the variables;
-    and the ``answer`` or ``rubric`` of the first assertion that states one. Tests without one are left out.
+    and the ``answer`` or ``rubric`` of the first assertion that states one. Tests without one are left out. What has
+    neither variables nor assertions is a row itself.
 
     Args:
         text: the content of the file.
@@ -32,7 +33,7 @@ def promptfoo_rows(text: str, source: object) -> tuple[Iterator[dict[str, Any]],
         config = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise InputError(f"{source} is not valid YAML", why=str(error)[:300]) from None
-    config = config if isinstance(config, Mapping) else {}
+    config = config if isinstance(config, Mapping) else {"tests": config}  # of a file of tests
     tests = config.get("tests")
     if not isinstance(tests, list) or not all(isinstance(test, Mapping) for test in tests):
         raise InputError(
@@ -54,7 +55,7 @@ def promptfoo_rows(text: str, source: object) -> tuple[Iterator[dict[str, Any]],
 def _row(test: Mapping[str, Any], usual: Mapping[str, Any], prompt: str | None) -> dict[str, Any] | None:
     stated = [rule for rule in test.get("assert") or () if isinstance(rule, Mapping) and rule.get("type") in _EXPECTED]
     if not stated:
-        return None
+        return None if test.keys() & {"vars", "assert"} else dict(test)
     row = {**usual, **(test.get("vars") or {})}
     if prompt is not None:
         row = {"question": _VARIABLE.sub(lambda name: str(row.get(name[1], name[0])), prompt)}

@@ -49,6 +49,12 @@ def test_without_a_prompt_the_variables_are_the_columns(tmp_path):
     assert (len(problems), problems[3].text) == (9, "What is 3 + 3?")
 
 
+def test_a_list_is_one_of_tests_or_of_rows(tmp_path):
+    of_test = "- vars: {question: 1 + 1}\n  assert: [{type: equals, value: 2}]\n"
+    rows = list(read(tmp_path, of_test + "- {question: 2 + 2, answer: 4}\n").rows)
+    assert rows == [{"question": "1 + 1", "answer": 2}, {"question": "2 + 2", "answer": 4}]
+
+
 @pytest.mark.parametrize(
     ("text", "what"),
     [

@@ -68,7 +68,7 @@ RUBRICS = ("rubric", "rubrics")
 _CHATS = frozenset("messages conversations conversation contents".split())
 NO_CONTENT = frozenset("id idx index qid guid task compare split meta".split())
 _MOST, _NEARLY_ALL = 0.5, 0.95
-"""A column counts if at least half of the rows have a value in it."""
+"""Shares of the rows: a column counts if half of them have a value in it, and is what nearly all of its values are."""
 _BOXED = re.compile(r"\\boxed\{|####|<answer>")
 _SQL = re.compile(r"\s*(?:select|with|insert|update|delete)\s", re.IGNORECASE)
 

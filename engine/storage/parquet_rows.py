@@ -18,6 +18,7 @@ from engine.storage.source_files import SourceFile
 _INDEX = re.compile(r"__index_level_\d+__")
 _BATCH = 1000
 ARROW = ".arrow"
+"""The suffix of the files that ``datasets`` writes with ``save_to_disk``: streams of Arrow."""
 
 Row = dict[str, Any]
 ClassNames = dict[str, tuple[str, ...]]
@@ -28,7 +29,7 @@ def parquet_rows(source: SourceFile, *, images: bool = False) -> tuple[Iterator[
     """The rows of a file, notes for the screen, and the names of its classes.
 
     Args:
-        source: the file; with the suffix :data:`ARROW` a stream of Arrow, as ``datasets`` saves it.
+        source: the file; parquet, or with the suffix :data:`ARROW` a stream of Arrow.
         images: as :func:`plain_row`.
 
     Raises:
@@ -39,7 +40,7 @@ def parquet_rows(source: SourceFile, *, images: bool = False) -> tuple[Iterator[
         from pyarrow import ArrowException, ipc, parquet  # optional, and slow to import
     except ImportError as error:
         raise ConfigurationError(
-            f"{source.path} is a parquet file, and pyarrow is not installed", fix=install_command("datasets")
+            f"{source.path} is a parquet or Arrow file, and pyarrow is not installed", fix=install_command("datasets")
         ) from error
 
     def read() -> Iterator[Any]:

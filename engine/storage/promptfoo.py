@@ -38,7 +38,7 @@ def promptfoo_rows(text: str, source: object) -> tuple[Iterator[dict[str, Any]],
     if not isinstance(tests, list) or not all(isinstance(test, Mapping) for test in tests):
         raise InputError(
             f"{source} has no list of tests",
-            why="A YAML file is read as a configuration of promptfoo.",
+            why="A YAML file is a configuration of promptfoo, or a list of its tests or of rows.",
             fix="Write the tests into it, or give their file (CSV, JSON) itself.",
         )
     default = config.get("defaultTest")

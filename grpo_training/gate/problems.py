@@ -14,7 +14,8 @@ from grpo_training.runs.problems import without_duplicates
 FEW = 100
 """Below so many problems of a test each is answered more often."""
 _HOLD_OUT_FROM = 250
-"""Below so many problems, none is held out: of a third, a test finds only gains of 14 points and more reliably."""
+"""Below so many problems none is held out. On a third of 250 a test finds a gain of 15 points in four of five cases,
+where differences spread as in Banking77 (0.43 of four answers each way); on fewer, only larger ones."""
 _PARTS = 3
 """One part of so many is held out."""
 _MOST_HELD_OUT = 400
@@ -24,9 +25,9 @@ _MOST_HELD_OUT = 400
 def split(problems: Sequence[Problem], where: str) -> tuple[list[Problem], list[Problem]]:
     """The problems to learn from, and those of the gate after it.
 
-    Below 250 problems both are all of them: each is asked without the experiences that were learned from it. Else a
-    third is held out, by a hash of the id, so that further problems do not move any; of this third at most 400 are
-    asked. Of problems with the same text the first one is used.
+    Below :data:`_HOLD_OUT_FROM` problems both are all of them: each is asked without the experiences that were learned
+    from it. Else a third is held out, by a hash of the id, so that further problems do not move any; of this third at
+    most 400 are asked. Of problems with the same text the first one is used.
 
     Raises:
         InputError: there are too few.

@@ -54,15 +54,15 @@ ANSWERS = (
     *"ideal truth completion response output answers targets cop lsolutions finaldecision 答案".split(),
 )
 """Columns of the right answer, in the order in which they are looked for: an output may be that of a model."""
+_CLASSES = "label class category intent emotion sentiment topic stance verdict decision".split()
 LABELS = (
-    *(f"{true}label" for true in (*_TRUE, "")),
-    *"class category intent emotion sentiment topic stance verdict decision labels labeltext labelname 标签".split(),
+    *(f"{true}label" for true in _TRUE),
+    *(of + part for part in ("", "name", "label") for of in _CLASSES),
+    *"labels labeltext 标签".split(),
 )
 """Columns of a class, which count where there is no column of an answer."""
 _LATE_ANSWERS = tuple("solution summary summary1 translation sql regex query".split())
-_NAMES_OF_CLASSES = frozenset(
-    "labeltext labelname labelnames labeldesc labelstr category classname intent answertext targettext".split()
-)
+_NAMES_OF_CLASSES = frozenset([*LABELS, *"labelnames labeldesc labelstr answertext targettext".split()])
 RUBRICS = ("rubric", "rubrics")
 """The column of rows without a right answer: what a judge looks for."""
 _CHATS = frozenset("messages conversations conversation contents".split())

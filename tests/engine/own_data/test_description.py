@@ -326,6 +326,12 @@ def test_class_ids_have_the_names_of_a_column_or_of_the_schema():
     assert "a model cannot know what they mean" in " ".join(description.remarks)
 
 
+@pytest.mark.parametrize("name", ["intent_name", "topic_label", "sentimentLabel", "Category Name"])
+def test_classes_have_names_of_two_words(name):
+    rows = rows_of(**{"utterance": question, "confidence": lambda n: n / 100, name: lambda n: ("bad", "good")[n % 2]})
+    assert plain(rows)[1] == "good"
+
+
 KINDS = {
     "label": [
         ["e", "n", "c"],

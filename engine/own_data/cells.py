@@ -60,7 +60,9 @@ def value_of(row: Mapping[str, Any], column: str) -> Any:
 
 
 def _object_in(name: str, value: Any) -> Any:
-    """The object that SYNTHETIC-1 and environments of verifiers write as a text; another value as it is."""
+    """The object that is in a text, as in SYNTHETIC-1, or in a list of one, as in Label Studio; others as they are."""
+    if plain_name(name) in ("annotations", "result") and isinstance(value, list) and len(value) == 1:
+        return value[0] if isinstance(value[0], Mapping) else value
     if isinstance(value, str) and plain_name(name) in ("info", "verificationinfo"):
         with contextlib.suppress(ValueError):
             return json.loads(value)
@@ -68,8 +70,12 @@ def _object_in(name: str, value: Any) -> Any:
 
 
 def has_column(row: Mapping[str, Any], column: str) -> bool:
-    """Whether a row has a column, also one without a value; a table notes those in ``empty``."""
-    return value_of(row, column) is not None or column in row or column in getattr(row, "empty", ())
+    """Whether a row has a column, also one without a value; a table notes those in ``empty``.
+
+    Of a list with no object or several, as of a text that two people have annotated, it has no value.
+    """
+    is_there = column in row or isinstance(row.get(column.partition(".")[0]), list)
+    return is_there or value_of(row, column) is not None or column in getattr(row, "empty", ())
 
 
 def renamed(row: Mapping[str, Any], fields: Mapping[str, str] | None, where: str) -> Mapping[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any
 from engine.errors import InputError
 from engine.own_data.cells import as_text, cells, is_filled, is_text, plain_name, value_of
 from engine.own_data.messages import are_messages, message_of
-from engine.own_data.options import listed_options
+from engine.own_data.options import SCORED_OPTIONS, listed_options
 from engine.records import IMAGE_COLUMN
 
 QUESTIONS = tuple(
@@ -42,7 +42,6 @@ _OPTION_NAMES = "option|choice|opt|op|ending|answer|ans|sol|solution|alternative
 _SERIES = ("abcdefghij", "0123456789", "123456789")
 _OPTION = re.compile(rf"(?:{_OPTION_NAMES})(?P<numbered>[a-j]|\d)|(?P<letter>[a-j])")
 _WRONG_OPTIONS = re.compile(r"(?:distractors?|(?:best)?incorrectanswers?|wronganswers?)\d?")
-_SCORED_OPTIONS = ("targetscores", "mc1targets")
 _ASK_WORDS, _ANSWER_WORDS = frozenset(["question", "problem"]), frozenset(["answer", "answers", "truth", "label"])
 """Words in longer names, as ``answer_number``, which count where no column has a known name."""
 _OTHER_WORDS = frozenset("id type types start unit format explanation latex source incorrect wrong url".split())
@@ -51,7 +50,7 @@ _TRUE = "ground gold golden true correct expected reference ideal human best fin
 ANSWERS = (
     *(true + of for true in _TRUE for of in ("truth", "truths", "answer", "output", "response", "completion")),
     *"answer ans gold stance target correct correctoption answerkey answeridx answerindex expected reference".split(),
-    *"ideal truth completion response output answers targets cop lsolutions finaldecision 答案".split(),
+    *"ideal truth completion response output answers targets cop lsolutions finaldecision accept 答案".split(),
 )
 """Columns of the right answer, in the order in which they are looked for: an output may be that of a model."""
 _CLASSES = "label class category intent emotion sentiment topic stance verdict decision".split()
@@ -61,7 +60,7 @@ LABELS = (
     *"labels labeltext 标签".split(),
 )
 """Columns of a class, which count where there is no column of an answer."""
-_LATE_ANSWERS = tuple("solution summary summary1 translation sql regex query".split())
+_LATE_ANSWERS = tuple("solution summary summary1 translation sql regex query choices".split())
 _NAMES_OF_CLASSES = frozenset([*LABELS, *"labelnames labeldesc labelstr answertext targettext".split()])
 RUBRICS = ("rubric", "rubrics")
 """The column of rows without a right answer: what a judge looks for."""
@@ -99,8 +98,7 @@ class Columns:
 
     def used(self) -> set[str]:
         """The columns of which a prompt or the right answer consists."""
-        asked = {*names_in(self.question), self.chat, *self.options, *self.images}
-        return {*asked, self.answer, self.names, self.unit}
+        return {*names_in(self.question), self.chat, *self.options, *self.images, self.answer, self.names, self.unit}
 
 
 def names_in(template: str) -> list[str]:
@@ -111,7 +109,7 @@ def names_in(template: str) -> list[str]:
 def is_answer(column: str) -> bool:
     """Whether a column has the right answer by its name alone."""
     name = plain_name(column)
-    return name in (*ANSWERS, *LABELS, *_SCORED_OPTIONS, *_LATE_ANSWERS) or bool(_words_of(column) & _ANSWER_WORDS)
+    return name in (*ANSWERS, *LABELS, *SCORED_OPTIONS, *_LATE_ANSWERS) or bool(_words_of(column) & _ANSWER_WORDS)
 
 
 def find_columns(
@@ -212,7 +210,7 @@ class _Table:
     def answers(self, taken: set[str]) -> list[str]:
         """The columns that may have the right answer by their names, the likeliest first."""
         known = {name: column for name, column in self._by_name.items() if column not in taken}
-        columns = [known[name] for name in (*_SCORED_OPTIONS, *ANSWERS) if name in known]
+        columns = [known[name] for name in (*SCORED_OPTIONS, *ANSWERS) if name in known]
         labels = [known[name] for name in LABELS if name in known]
         if labels and columns == [known.get("answers")] and self._are_indices(labels[0], columns[0]):  # ReClor
             columns = []
@@ -240,14 +238,16 @@ class _Table:
         return 2 * len(set(values)) <= len(values)
 
     def _holds(self, name: str, column: str) -> bool:
-        """Whether a column of this name has right answers: solutions only with a box, queries only in SQL."""
+        """Whether a column of this name has right answers: a solution with a box, a query in SQL, one choice."""
         if name == "solution":  # those of proofs have none
             return sum(_BOXED.search(str(value)) is not None for value in self.values(column)) >= _MOST * len(self.rows)
+        if name == "choices":  # Label Studio
+            return self._nearly_all(column, lambda value: isinstance(value, list) and len(value) == 1)
         return name != "query" or self._nearly_all(column, lambda value: bool(_SQL.search(str(value))))
 
     def options(self, answer: str) -> tuple[str, ...]:
         """The columns of the options of a choice."""
-        if plain_name(answer) in _SCORED_OPTIONS:
+        if plain_name(answer) in SCORED_OPTIONS:
             return ()
         lists = {*_OPTIONS, "answers"} if plain_name(answer) in LABELS else _OPTIONS
         listed = next((name for name in self.names if plain_name(name) in lists and name != answer), "")
@@ -373,10 +373,8 @@ class _Table:
     def likely(self) -> tuple[str, str]:
         """For a proposal: the column with the longest texts, and the one with the fewest different values."""
         columns = [name for name in self._common if plain_name(name) not in NO_CONTENT] or self.names
-        if not columns:
-            return "NAME", "NAME"
         texts = {name: [as_text(value) for value in self.values(name)] for name in columns}
-        longest = max(columns, key=lambda name: sum(map(len, texts[name])) / max(1, len(texts[name])))
+        longest = max(columns, key=lambda name: sum(map(len, texts[name])) / max(1, len(texts[name])), default="NAME")
         others = [name for name in columns if name != longest]
         short = min(others, key=lambda name: (len(set(texts[name])) < 2, len(set(texts[name]))), default="NAME")
         return longest, short

@@ -25,7 +25,7 @@ from engine.own_data.cells import as_text, is_filled, plain_name, value_of
 from engine.own_data.columns import ANSWERS, LABELS, RUBRICS, Columns, find_columns, names_in
 from engine.own_data.description import BY_ROW, Description, marks_of
 from engine.own_data.gold import SOLUTIONS, listed, read_gold
-from engine.own_data.options import Options, is_options_column, mark_in
+from engine.own_data.options import SCORED_OPTIONS, Options, mark_in
 
 _SHOWN = 3
 _ASKS = re.compile(r"\?|(?:^|\n)(?:is|are|was|were|do|does|did|can|could|has|have|will|would|should) ", re.IGNORECASE)
@@ -177,7 +177,7 @@ def _as_choices(draft: Description, read: _Read) -> Description | None:
         marks = dict.fromkeys(sorted({mark_in(first) for first in bracketed}))
     how = HowCompared(kind="set" if is_set else "choice", marks=tuple(marks))
     in_one_place = draft.has_options and not is_set and _are_in_one_place(lists, firsts, base)
-    has_wrong_ones_only = is_options_column(columns.answer) or columns.answer in columns.options
+    has_wrong_ones_only = plain_name(columns.answer) in SCORED_OPTIONS or columns.answer in columns.options
     return replace(draft, how=how, base=base, is_shuffled=in_one_place or has_wrong_ones_only)
 
 

@@ -14,13 +14,13 @@ from engine.answers.how_compared import HowCompared, Kind
 from engine.answers.words import read_choices
 from engine.errors import EmptyRowError, InputError
 from engine.own_data.answer_kind import check_truths, how_compared, kind_of, show_mathematics
-from engine.own_data.cells import as_passage, as_text, has_column, is_filled, value_of
+from engine.own_data.cells import as_passage, as_text, has_column, is_filled, plain_name, value_of
 from engine.own_data.columns import Columns, names_in
 from engine.own_data.gold import SOLUTIONS, in_solution, listed, read_gold
 from engine.own_data.messages import images_in, message_of
 from engine.own_data.options import (
+    SCORED_OPTIONS,
     Options,
-    is_options_column,
     listed_options,
     mark_in,
     options_in_text,
@@ -76,7 +76,7 @@ class Description:
     @property
     def has_options(self) -> bool:
         """Whether columns of their own have the options, so that a prompt does not show them yet."""
-        return bool(self.columns.options) or is_options_column(self.columns.answer)
+        return bool(self.columns.options) or plain_name(self.columns.answer) in SCORED_OPTIONS
 
     def reads(self, row: Mapping[str, Any]) -> bool:
         """Whether a row has the columns of the dataset, of which some may be empty."""
@@ -216,7 +216,7 @@ class Description:
             role, text = message_of((value_of(row, columns.chat) or [""])[-1])
             return (text.strip(),) if role == "assistant" and text.strip() else ()
         value = value_of(row, columns.answer)
-        if is_options_column(columns.answer):
+        if plain_name(columns.answer) in SCORED_OPTIONS:
             return _best_scored(value)
         if self.how.kind == "rubric":  # a list of criteria is one rubric
             return tuple(filter(None, [as_text(value)]))
@@ -228,7 +228,7 @@ class Description:
     def options(self, row: Mapping[str, Any], text: str) -> Options | None:
         """The options of a row: of its columns, or those that its text lists if answers are choices."""
         columns = self.columns
-        if is_options_column(columns.answer):
+        if plain_name(columns.answer) in SCORED_OPTIONS:
             options = _scored_options(value_of(row, columns.answer))
         else:
             options = options_of(row, columns.options) if columns.options else None

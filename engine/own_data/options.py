@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.answers.words import half_width
-from engine.own_data.cells import as_text, is_filled, plain_name, value_of, written_in
+from engine.own_data.cells import as_text, is_filled, value_of, written_in
 
+SCORED_OPTIONS = ("targetscores", "mc1targets")
+"""Columns with the scores of options, as ``target_scores`` of BIG-bench."""
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _MARKED = re.compile(r"\s*[(\[（]?([A-Za-z]|\d{1,2})[)\].:、．）：]\s*(.*)", re.DOTALL)
 _IN_BRACKETS = re.compile(r"(?<!\w)[(（]([A-Z]|\d{1,2})[)）]")
@@ -166,8 +168,3 @@ def _end(text: str, run: Sequence[re.Match[str]]) -> int:
 
 def _folded(text: str) -> str:
     return " ".join(text.casefold().split()).rstrip(".")
-
-
-def is_options_column(name: str) -> bool:
-    """Whether a column has the scores of options, as ``target_scores`` of BIG-bench."""
-    return plain_name(name) in ("targetscores", "mc1targets")

@@ -278,3 +278,32 @@ def test_an_output_of_a_model_beside_what_is_right(loaded, right, other, value):
     dataset = loaded(rows)
     assert f"answer = {right}; not used: {other}" in dataset.note
     assert {truth_of(problem)[0] for problem in dataset.problems} == {"no", "yes"}
+
+
+def annotated(number, *labels):
+    results = [
+        {"result": [{"from_name": "mood", "type": "choices", "value": {"choices": [label]}}]} for label in labels
+    ]
+    return {
+        "id": number,
+        "data": {"text": f"Case {number}"},
+        "annotations": [{"ground_truth": False, **r} for r in results],
+    }
+
+
+def test_annotations_of_label_studio(loaded):
+    """Its form "JSON". A text that nobody has annotated, or two people, has no answer."""
+    rows = [annotated(number, ("bad", "good")[number % 2]) for number in range(12)]
+    dataset = loaded([*rows, annotated(12), annotated(13, "bad", "good")])
+    assert [truth_of(problem)[0] for problem in dataset.problems] == ["bad", "good"] * 6
+    assert dataset.problems[3].text == "Case 3"
+    assert "2 rows have no question or no right answer and are left out" in dataset.note
+
+
+def test_a_choice_of_prodigy(loaded):
+    options = [{"id": name, "text": name} for name in ("sport", "trade")]
+    rows = [
+        {"text": f"Case {n}", "options": options, "accept": [("sport", "trade")[n % 2]], "answer": "accept"}
+        for n in range(12)
+    ]
+    assert [truth_of(problem)[0] for problem in loaded(rows).problems] == ["A", "B"] * 6

@@ -218,9 +218,10 @@ async def _peer(
 ) -> tuple[Replies, str]:
     """Replies of a peer to the problems of the test, and the size of what it has learned.
 
-    It begins anew after an interruption.
+    It begins anew after an interruption, unless it has a folder ``state``.
     """
-    (job.folder / f"{LEARN}.jsonl").unlink(missing_ok=True)
+    if not (job.folder / "state").is_dir():
+        (job.folder / f"{LEARN}.jsonl").unlink(missing_ok=True)
     order, result = job.folder / "order.json", job.folder / "peer.json"
     of_peer = {
         "train": [_order(none, problem) for problem in train],

@@ -1,16 +1,19 @@
 """The package ``gepa`` improves the instructions of our prompt; the same model reflects. See ``order.py``.
 
-The option ``minutes`` ends it after this time, with the best instructions so far.
+The option ``minutes`` ends it after this time, with the best instructions so far. Without it, an interrupted run is
+continued from its folder ``state``.
 """
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any
 
 import gepa
 from gepa import EvaluationBatch, GEPAAdapter
 from gepa.utils import TimeoutStopCondition
-from order import ORDER, Problem, chat, each, feedback, finish, halves, is_right  # type: ignore[import-not-found]  # beside this script
+from order import ORDER, STATE, Problem, chat, each, feedback, finish, halves, is_right  # type: ignore[import-not-found]  # beside this script
 
 
 def answer(phase: str, problem: Problem, instructions: str) -> str:
@@ -53,6 +56,7 @@ def main() -> None:
         reflection_lm=lambda prompt: chat("learn", "reflection", [{"role": "user", "content": str(prompt)}]),
         max_metric_calls=ORDER["rollouts"],
         stop_callbacks=None if minutes is None else [TimeoutStopCondition(60 * minutes)],
+        run_dir=str(Path(sys.argv[2]).with_name(STATE)) if minutes is None else None,
         seed=ORDER["seed"],
         **options,
     )

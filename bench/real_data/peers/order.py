@@ -19,6 +19,8 @@ from typing import Any
 
 ORDER: dict[str, Any] = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
 Problem = dict[str, Any]
+STATE = "state"
+"""Folder beside the result, from which a peer continues if it was interrupted. One without it begins anew."""
 REFLECTION_TOKENS = 1024
 """Of a reply that proposes instructions: those of an answer are too few."""
 _seeds = itertools.count(1_000_000 * (ORDER["seed"] + 1))

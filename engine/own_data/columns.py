@@ -38,9 +38,8 @@ _OF_LABELS = frozenset("aspect aspectterm word span1text span2text responsea res
 _TITLED = frozenset("description body text content abstract article document story".split())
 """Columns to which a title belongs."""
 _OPTIONS = frozenset("choices options endings answerchoices answeroptions alternatives candidates".split())
-_OPTION_NAMES = "option|choice|opt|op|ending|answer|ans|sol|solution|alternative|选项"
 _SERIES = ("abcdefghij", "0123456789", "123456789")
-_OPTION = re.compile(rf"(?:{_OPTION_NAMES})(?P<numbered>[a-j]|\d)|(?P<letter>[a-j])")
+_OPTION = re.compile(r"(?:option|choice|opt|op|ending|answer|ans|sol|solution|alternative|选项)(?:[a-j]|\d)|[a-j]")
 _WRONG_OPTIONS = re.compile(r"(?:distractors?|(?:best)?incorrectanswers?|wronganswers?)\d?")
 _ASK_WORDS, _ANSWER_WORDS = frozenset(["question", "problem"]), frozenset(["answer", "answers", "truth", "label"])
 """Words in longer names, as ``answer_number``, which count where no column has a known name."""
@@ -209,7 +208,9 @@ class _Table:
 
     def answers(self, taken: set[str]) -> list[str]:
         """The columns that may have the right answer by their names, the likeliest first."""
-        known = {name: column for name, column in self._by_name.items() if column not in taken}
+        # In results of LangSmith outputs of a model stand beside reference.answer.
+        stated = [name for name in self._common if "reference" in name.rpartition(".")[0].casefold()] or self._common
+        known = {plain_name(column): column for column in reversed(stated) if column not in taken}
         columns = [known[name] for name in (*SCORED_OPTIONS, *ANSWERS) if name in known]
         labels = [known[name] for name in LABELS if name in known]
         if labels and columns == [known.get("answers")] and self._are_indices(labels[0], columns[0]):  # ReClor

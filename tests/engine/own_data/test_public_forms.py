@@ -271,6 +271,8 @@ def test_a_category_beside_a_reference_is_no_answer(loaded):
         ("gold_label", "label", "{}"),
         ("final_answer", "answer", "{}"),
         ("label", "answer", "accept"),  # Prodigy
+        ("reference.answer", "outputs.answer", "{}"),  # LangSmith
+        ("reference_outputs.label", "outputs.answer", "{}"),
     ],
 )
 def test_an_output_of_a_model_beside_what_is_right(loaded, right, other, value):

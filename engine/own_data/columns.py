@@ -17,12 +17,12 @@ from engine.own_data.messages import are_messages, message_of
 from engine.own_data.options import SCORED_OPTIONS, listed_options
 from engine.records import IMAGE_COLUMN
 
-QUESTIONS = tuple(
-    "problem question problemtext questiontext originaltext questionstem squestion prompt userinput stem goal query "
-    "claim statement hypothesis conclusion instruction input sentence utterance text message mail email review "
-    "comment tweet post headline description content body document dialogue dialog article abstract story word ctx "
-    "utt scenario turns inputs "
-    "题目 问题 题干".split()
+QUESTIONS = (
+    *"problem question problemtext questiontext originaltext questionstem squestion prompt userinput stem goal".split(),
+    *"query claim statement hypothesis conclusion instruction input sentence utterance text message mail email".split(),
+    *"review comment tweet post headline description content body document dialogue dialog article abstract".split(),
+    *"story word ctx utt scenario turns inputs 题目 问题 题干".split(),
+    *(of + part for of in "review comment tweet message email news full clean".split() for part in ("text", "body")),
 )
 """Columns of the question, in the order in which they are looked for."""
 _ASKS = frozenset(QUESTIONS[: QUESTIONS.index("claim")])

@@ -327,8 +327,9 @@ def test_class_ids_have_the_names_of_a_column_or_of_the_schema():
 
 
 @pytest.mark.parametrize("name", ["intent_name", "topic_label", "sentimentLabel", "Category Name"])
-def test_classes_have_names_of_two_words(name):
-    rows = rows_of(**{"utterance": question, "confidence": lambda n: n / 100, name: lambda n: ("bad", "good")[n % 2]})
+@pytest.mark.parametrize("asked", ["utterance", "review_body", "Tweet Text", "reviewText"])
+def test_texts_and_classes_have_names_of_two_words(asked, name):
+    rows = rows_of(**{asked: question, "confidence": lambda n: n / 100, name: lambda n: ("bad", "good")[n % 2]})
     assert plain(rows)[1] == "good"
 
 

@@ -29,8 +29,8 @@ _CELL = 80
 
 
 def plain_name(name: str) -> str:
-    """The last part of a column's name, without case, spaces, ``_`` and ``-``."""
-    return re.sub(r"[\s_-]+", "", name.rpartition(".")[2]).casefold()
+    """The last part of a column's name, and not ``value``, without case, spaces, ``_`` and ``-``."""
+    return re.sub(r"[\s_-]+", "", name.removesuffix(".value").rpartition(".")[2]).casefold()
 
 
 def cells(row: Mapping[str, Any], prefix: str = "", depth: int = 0) -> dict[str, Any]:

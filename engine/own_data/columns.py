@@ -17,12 +17,12 @@ from engine.own_data.messages import are_messages, message_of
 from engine.own_data.options import SCORED_OPTIONS, listed_options
 from engine.records import IMAGE_COLUMN
 
-QUESTIONS = (
-    *"problem question problemtext questiontext originaltext questionstem squestion prompt userinput stem goal".split(),
-    *"query claim statement hypothesis conclusion instruction input sentence utterance text message mail email".split(),
-    *"review comment tweet post headline description content body document dialogue dialog article abstract".split(),
-    *"story word ctx utt scenario turns inputs 题目 问题 题干".split(),
-    *(of + part for of in "review comment tweet message email news full clean".split() for part in ("text", "body")),
+QUESTIONS = tuple(
+    "problem question problemtext questiontext originaltext questionstem squestion prompt userinput stem goal query "
+    "claim statement hypothesis conclusion instruction input sentence utterance text message mail email review "
+    "comment tweet post headline description content body document dialogue dialog article abstract story word ctx "
+    "utt scenario turns inputs "
+    "题目 问题 题干".split()
 )
 """Columns of the question, in the order in which they are looked for."""
 _ASKS = frozenset(QUESTIONS[: QUESTIONS.index("claim")])
@@ -41,8 +41,9 @@ _OPTIONS = frozenset("choices options endings answerchoices answeroptions altern
 _SERIES = ("abcdefghij", "0123456789", "123456789")
 _OPTION = re.compile(r"(?:option|choice|opt|op|ending|answer|ans|sol|solution|alternative|选项)(?:[a-j]|\d)|[a-j]")
 _WRONG_OPTIONS = re.compile(r"(?:distractors?|(?:best)?incorrectanswers?|wronganswers?)\d?")
-_ASK_WORDS, _ANSWER_WORDS = frozenset(["question", "problem"]), frozenset(["answer", "answers", "truth", "label"])
-"""Words in longer names, as ``answer_number``, which count where no column has a known name."""
+_ASK_WORDS = frozenset("question problem text body".split())
+_ANSWER_WORDS = frozenset("answer answers truth label category class intent emotion sentiment".split())
+"""Words in longer names, as ``review_text``, which count where no column has a known name."""
 _OTHER_WORDS = frozenset("id type types start unit format explanation latex source incorrect wrong url".split())
 _PAIR = re.compile(r"(.+?)(1|2|a|b|one|two)")
 _TRUE = "ground gold golden true correct expected reference ideal human best final".split()
@@ -223,7 +224,7 @@ class _Table:
         columns.sort(key=lambda column: len(set(map(as_text, self.values(column)))) < 2)
         if not columns and (rubric := self.first(RUBRICS, "")):
             return [rubric]
-        return columns or [column for column in self._with_word(_ANSWER_WORDS) if not _words_of(column) & _OTHER_WORDS]
+        return columns or self._with_word(_ANSWER_WORDS)
 
     def _are_indices(self, labels: str, lists: str) -> bool:
         """Whether the labels are indices of the entries of lists."""
@@ -231,8 +232,8 @@ class _Table:
         return sum(label.isdecimal() and int(label) < count for label, count in pairs) >= _NEARLY_ALL * len(self.rows)
 
     def _with_word(self, words: frozenset[str]) -> list[str]:
-        """The columns whose names have one of the words."""
-        return [name for name in self._common if _words_of(name) & words]
+        """The columns whose names have one of the words, and none of another meaning."""
+        return [name for name in self._common if _words_of(name) & words and not _words_of(name) & _OTHER_WORDS]
 
     def _repeats(self, column: str) -> bool:
         values = [as_text(value) for value in self.values(column)]
@@ -275,9 +276,7 @@ class _Table:
             return "\n".join(f"{name}: {{{name}}}" for name in [*self._judged(taken, pair), *pair])
         known = {plain_name(name): name for name in reversed(texts)}
         column = next((known[name] for name in QUESTIONS if name in known), "")
-        column = column or next(
-            (name for name in self._with_word(_ASK_WORDS) if name in texts and not _words_of(name) & _OTHER_WORDS), ""
-        )
+        column = column or next((name for name in self._with_word(_ASK_WORDS) if name in texts), "")
         if not column:
             return ""
         kind = plain_name(column)

@@ -326,9 +326,9 @@ def test_class_ids_have_the_names_of_a_column_or_of_the_schema():
     assert "a model cannot know what they mean" in " ".join(description.remarks)
 
 
-@pytest.mark.parametrize("name", ["intent_name", "topic_label", "sentimentLabel", "Category Name"])
-@pytest.mark.parametrize("asked", ["utterance", "review_body", "Tweet Text", "reviewText"])
-def test_texts_and_classes_have_names_of_two_words(asked, name):
+@pytest.mark.parametrize("name", ["intent_name", "topic_label", "sentimentLabel", "Category Name", "airline_sentiment"])
+@pytest.mark.parametrize("asked", ["utterance", "review_body", "Tweet Text", "reviewText", "attributes.input.value"])
+def test_texts_and_classes_have_names_of_several_words(asked, name):
     rows = rows_of(**{asked: question, "confidence": lambda n: n / 100, name: lambda n: ("bad", "good")[n % 2]})
     assert plain(rows)[1] == "good"
 

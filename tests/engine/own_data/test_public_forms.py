@@ -273,6 +273,7 @@ def test_a_category_beside_a_reference_is_no_answer(loaded):
         ("label", "answer", "accept"),  # Prodigy
         ("reference.answer", "outputs.answer", "{}"),  # LangSmith
         ("reference_outputs.label", "outputs.answer", "{}"),
+        ("reference", "attributes.output.value", "{}"),  # Phoenix
     ],
 )
 def test_an_output_of_a_model_beside_what_is_right(loaded, right, other, value):

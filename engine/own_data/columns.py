@@ -42,7 +42,7 @@ _SERIES = ("abcdefghij", "0123456789", "123456789")
 _OPTION = re.compile(r"(?:option|choice|opt|op|ending|answer|ans|sol|solution|alternative|选项)(?:[a-j]|\d)|[a-j]")
 _WRONG_OPTIONS = re.compile(r"(?:distractors?|(?:best)?incorrectanswers?|wronganswers?)\d?")
 _ASK_WORDS = frozenset("question problem text body".split())
-_ANSWER_WORDS = frozenset("answer answers truth label category class intent emotion sentiment".split())
+_ANSWER_WORDS = frozenset("answer answers truth label intent emotion sentiment".split())
 """Words in longer names, as ``review_text``, which count where no column has a known name."""
 _OTHER_WORDS = frozenset("id type types start unit format explanation latex source incorrect wrong url".split())
 _PAIR = re.compile(r"(.+?)(1|2|a|b|one|two)")

@@ -77,7 +77,8 @@ class Columns:
     """The columns of a dataset, by what they are.
 
     Args:
-        question: the template of a problem's text, with columns in braces: ``{passage}\\n\\n{question}``.
+        question: the template of a problem's text, with columns in braces: ``{passage}\\n\\n{question}``. With a chat,
+            of what stands before it.
         answer: the column of the right answer; empty where a conversation ends with it.
         options: the columns of the options: one with all of them, or one for each.
         names: the column with the name of each class id; empty if there is none.
@@ -150,7 +151,7 @@ def _with_answer(
     table.check([*names_in(template), *named], where)
     question = template or table.question({answer, *options})
     chat = "" if template or (question and answer) else table.chat()
-    question = "" if chat else question
+    question = as_template(table.any_of(("system", "systemprompt"), {answer})) if chat else question
     if not by_name:
         question, answer = _completed(table, question, chat, answer)
     if not (question or chat or table.images) or not (answer or (chat and table.ends_with_reply(chat))):

@@ -81,16 +81,16 @@ class Description:
     def reads(self, row: Mapping[str, Any]) -> bool:
         """Whether a row has the columns of the dataset, of which some may be empty."""
         columns = self.columns
-        asked = [has_column(row, name) for name in names_in(columns.question)]
+        asked = [has_column(row, name) for name in filter(None, [*names_in(columns.question), columns.chat])]
         return has_column(row, columns.answer or columns.chat) and (not asked or any(asked))
 
     def columns_line(self) -> str:
         """Which columns are read, and which are not."""
         columns = self.columns
-        question = columns.chat or columns.question or "the image"
-        if question == "\n\n".join(f"{{{name}}}" for name in names_in(question)):
-            question = " + ".join(names_in(question))
-        parts = [f"question = {question.replace(chr(10), ' ')}"]
+        names = names_in(columns.question)
+        is_plain = columns.question == "\n\n".join(f"{{{name}}}" for name in names)
+        asked = [*(names if is_plain else [columns.question.replace("\n", " ")]), columns.chat]
+        parts = [f"question = {' + '.join(filter(None, asked)) or 'the image'}"]
         if columns.options:
             shown = ", ".join(columns.options)
             parts.append(f"options = {shown}" + (" (in another order)" if self.is_shuffled else ""))
@@ -173,11 +173,10 @@ class Description:
         """
         columns = self.columns
         values = {name: as_passage(value_of(row, name)) for name in names_in(columns.question)}
-        text = ""
+        template = columns.question if any(values.values()) else ""
+        text = re.sub(r"\{([^{}]+)\}", lambda match: values[match[1]], template).strip()
         if columns.chat:
-            text = _as_question([message_of(message) for message in self._asked(row)])
-        elif any(values.values()):
-            text = re.sub(r"\{([^{}]+)\}", lambda match: values[match[1]], columns.question).strip()
+            text = f"{text}\n\n{_as_question([message_of(message) for message in self._asked(row)])}".strip()
         unit = self._unit(row)
         text = f"{text}\n\n(unit of the answer: {unit})" if unit and text else text
         images = self.images(row)

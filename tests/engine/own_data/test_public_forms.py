@@ -310,3 +310,22 @@ def test_a_choice_of_prodigy(loaded):
         for n in range(12)
     ]
     assert [truth_of(problem)[0] for problem in loaded(rows).problems] == ["A", "B"] * 6
+
+
+@pytest.mark.parametrize("system", ["Be terse.", [{"text": "Be terse."}]])
+def test_a_system_message_beside_a_conversation_is_a_part_of_the_question(loaded, system):
+    """Files for fine-tuning of Anthropic, of Bedrock, and of LLaMA-Factory, where some rows have none."""
+    rows = [
+        {
+            **({"system": system} if n % 2 else {}),
+            "messages": [
+                {"role": "user", "content": f"What is {n} + 1?"},
+                {"role": "assistant", "content": str(n + 1)},
+            ],
+        }
+        for n in range(12)
+    ]
+    dataset = loaded(rows)
+    assert [problem.text for problem in dataset.problems[:2]] == ["What is 0 + 1?", "Be terse.\n\nWhat is 1 + 1?"]
+    assert "question = system + messages, answer = the last message of messages" in dataset.note
+    assert truth_of(dataset.problems[1])[0] == "2"

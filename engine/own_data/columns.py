@@ -31,7 +31,7 @@ _CONTEXTS = frozenset(
     "passage passages context contexts article story premise premises body paragraph paragraphs background support "
     "table tabletext case document documents dialogue dialog conversation history utterances text input content "
     "instruction code schema ctx sentence sentences narrative puzzle situation theory evidence hint tools "
-    "definition retrievedcontexts retrievalcontext referencecontexts referencecontext".split()
+    "definition retrievedcontexts retrievalcontext referencecontexts referencecontext system systemprompt".split()
 )
 _OF_LABELS = frozenset("aspect aspectterm word span1text span2text responsea responseb output1 output2".split())
 """What a label is about: a part of the text, a word of two sentences, or two answers of which one is better."""
@@ -137,8 +137,7 @@ def find_columns(
     template = as_template(fields.get("problem", ""))
     answers = [fields["answer"]] if "answer" in fields else table.answers(set(names_in(template))) or [""]
     candidates = [_with_answer(table, template, answer, fields, where, by_name) for answer in answers[:1]]
-    if candidates[0].options and len(answers) > 1:
-        candidates += [replace(candidates[0], answer=answer) for answer in answers[1:]]
+    candidates += [replace(candidates[0], answer=answer) for answer in answers[1:] if candidates[0].options]
     _refuse_ambiguous(table, candidates[0], where, is_given="answer" in fields)
     return [replace(columns, unused=table.unused(columns)) for columns in candidates]
 
@@ -151,7 +150,8 @@ def _with_answer(
     table.check([*names_in(template), *named], where)
     question = template or table.question({answer, *options})
     chat = "" if template or (question and answer) else table.chat()
-    question = as_template(table.any_of(("system", "systemprompt"), {answer})) if chat else question
+    # Gemini's is in systemInstruction.parts.
+    question = as_template(table.any_of(("system", "systemprompt", "parts"), {answer})) if chat else question
     if not by_name:
         question, answer = _completed(table, question, chat, answer)
     if not (question or chat or table.images) or not (answer or (chat and table.ends_with_reply(chat))):

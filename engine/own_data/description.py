@@ -91,9 +91,8 @@ class Description:
         is_plain = columns.question == "\n\n".join(f"{{{name}}}" for name in names)
         asked = [*(names if is_plain else [columns.question.replace("\n", " ")]), columns.chat]
         parts = [f"question = {' + '.join(filter(None, asked)) or 'the image'}"]
-        if columns.options:
-            shown = ", ".join(columns.options)
-            parts.append(f"options = {shown}" + (" (in another order)" if self.is_shuffled else ""))
+        order = " (in another order)" if self.is_shuffled else ""
+        parts += [f"options = {', '.join(columns.options)}{order}"] if columns.options else []
         parts += [f"images = {', '.join(columns.images)}"] if columns.images else []
         parts += [f"unit = {columns.unit}"] if columns.unit else []
         answer = columns.answer or f"the last message of {columns.chat}"
@@ -306,9 +305,10 @@ def _as_row_says(kind: str, answers: Sequence[str], usual: HowCompared, where: s
 
 def _gold_of(value: Any, form: str) -> tuple[str, ...]:
     """The right answers in one value of a column whose form is known."""
+    value = listed(value)
     if form in SOLUTIONS:
         return in_solution(value, form)
-    if isinstance(listed(value), str):
+    if isinstance(value, str):
         return (value.strip(),) if value.strip() else ()
     return read_gold([value]).answers[0]
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from engine.answers.reply import balanced
 from engine.own_data.cells import as_text, is_filled, written_in
+from engine.own_data.messages import are_messages, message_of
 
 _MANY = 0.5
 """A form is that of a column if at least this share of its values has it."""
@@ -72,7 +73,12 @@ def read_gold(values: Sequence[Any]) -> Gold:
 
 
 def listed(value: Any) -> Any:
-    """The list, or the object with answers, that a table writes; None for what says that there is no answer."""
+    """The list, or the object with answers, that a table writes; None for what says that there is no answer.
+
+    Of messages, as TRL has completions, it is the text of the last one.
+    """
+    if are_messages(value):
+        return message_of(value[-1])[1]
     if isinstance(value, str) and _NO_ANSWER.fullmatch(value):
         return None
     if isinstance(value, str) and re.match(r"\s*(?:\[['\"]|\{')", value):

@@ -329,3 +329,23 @@ def test_a_system_message_beside_a_conversation_is_a_part_of_the_question(loaded
     assert [problem.text for problem in dataset.problems[:2]] == ["What is 0 + 1?", "Be terse.\n\nWhat is 1 + 1?"]
     assert "question = system + messages, answer = the last message of messages" in dataset.note
     assert truth_of(dataset.problems[1])[0] == "2"
+
+
+def test_completions_may_be_messages(loaded):
+    """The conversational form of TRL: a prompt and a completion."""
+    rows = [
+        {
+            "prompt": [{"role": "user", "content": f"What is {n} + 1?"}],
+            "completion": [{"role": "assistant", "content": f"One more.\n#### {n + 1}"}],
+        }
+        for n in range(12)
+    ]
+    dataset = loaded(rows)
+    assert "answer = completion (after ####)" in dataset.note
+    assert dataset.problems[1].text == "What is 1 + 1?"
+    assert truth_of(dataset.problems[1])[0] == "2"
+
+
+def test_a_system_message_beside_a_question_is_its_context(loaded):
+    rows = [{"system_prompt": "Be terse.", "question": f"What is {n} + 1?", "response": str(n + 1)} for n in range(12)]
+    assert loaded(rows).problems[1].text == "Be terse.\n\nWhat is 1 + 1?"

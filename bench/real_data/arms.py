@@ -220,7 +220,8 @@ async def _peer(
 
     It begins anew after an interruption, unless it has a folder ``state``.
     """
-    if not (job.folder / "state").is_dir():
+    state = job.folder / "state"
+    if not state.is_dir():
         (job.folder / f"{LEARN}.jsonl").unlink(missing_ok=True)
     order, result = job.folder / "order.json", job.folder / "peer.json"
     of_peer = {
@@ -246,6 +247,7 @@ async def _peer(
         "samples": job.dataset.samples,
         "rollouts": _budget(job),
         "options": job.arm.options,
+        "state": str(state),
         "system": systems.most_common(1)[0][0] if systems else "",
     }
     order.write_text(json.dumps(fields | of_peer, ensure_ascii=False, indent=1), encoding="utf-8")

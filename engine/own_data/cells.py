@@ -70,12 +70,8 @@ def _object_in(name: str, value: Any) -> Any:
 
 
 def has_column(row: Mapping[str, Any], column: str) -> bool:
-    """Whether a row has a column, also one without a value; a table notes those in ``empty``.
-
-    Of a list with no object or several, as of a text that two people have annotated, it has no value.
-    """
-    is_there = column in row or isinstance(row.get(column.partition(".")[0]), list)
-    return is_there or value_of(row, column) is not None or column in getattr(row, "empty", ())
+    """Whether a row has a column, also one without a value; a table notes those in ``empty``."""
+    return value_of(row, column) is not None or column in row or column in getattr(row, "empty", ())
 
 
 def renamed(row: Mapping[str, Any], fields: Mapping[str, str] | None, where: str) -> Mapping[str, Any]:

@@ -79,10 +79,14 @@ class Description:
         return bool(self.columns.options) or plain_name(self.columns.answer) in SCORED_OPTIONS
 
     def reads(self, row: Mapping[str, Any]) -> bool:
-        """Whether a row has the columns of the dataset, of which some may be empty."""
-        columns = self.columns
-        asked = [has_column(row, name) for name in filter(None, [*names_in(columns.question), columns.chat])]
-        return has_column(row, columns.answer or columns.chat) and (not asked or any(asked))
+        """Whether a row has the columns of the dataset, of which some may be empty.
+
+        An answer in a list is empty if the list has no object, or several, as of a text that two people have annotated.
+        """
+        answer = self.columns.answer or self.columns.chat
+        asked = [has_column(row, name) for name in filter(None, [*names_in(self.columns.question), self.columns.chat])]
+        has_answer = has_column(row, answer) or isinstance(row.get(answer.partition(".")[0]), list)
+        return has_answer and (not asked or any(asked))
 
     def columns_line(self) -> str:
         """Which columns are read, and which are not."""

@@ -6,14 +6,12 @@ continued from its folder ``state``.
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import gepa
 from gepa import EvaluationBatch, GEPAAdapter
 from gepa.utils import TimeoutStopCondition
-from order import ORDER, STATE, Problem, chat, each, feedback, finish, halves, is_right  # type: ignore[import-not-found]  # beside this script
+from order import ORDER, Problem, chat, each, feedback, finish, halves, is_right  # type: ignore[import-not-found]  # beside this script
 
 
 def answer(phase: str, problem: Problem, instructions: str) -> str:
@@ -56,7 +54,7 @@ def main() -> None:
         reflection_lm=lambda prompt: chat("learn", "reflection", [{"role": "user", "content": str(prompt)}]),
         max_metric_calls=ORDER["rollouts"],
         stop_callbacks=None if minutes is None else [TimeoutStopCondition(60 * minutes)],
-        run_dir=str(Path(sys.argv[2]).with_name(STATE)) if minutes is None else None,
+        run_dir=ORDER["state"] if minutes is None else None,
         seed=ORDER["seed"],
         **options,
     )

@@ -2,8 +2,9 @@
 
 The order is a JSON file: ``learn`` and ``use`` (addresses), ``score`` (address), ``model``, ``temperature``,
 ``max_tokens``, ``seed``, ``concurrency``, ``samples``, ``rollouts``, ``options``, ``system`` (instructions to begin
-with), and the problems ``train`` and ``test``, each with ``id``, ``text``, ``answer`` and ``messages``. What the script
-writes is a JSON file too: ``replies`` to each problem of the test, and ``library``, the size of what was learned.
+with), ``state`` (a folder to continue from, if a peer keeps one), and the problems ``train`` and ``test``, each with
+``id``, ``text``, ``answer`` and ``messages``. What the script writes is a JSON file too: ``replies`` to each problem of
+the test, and ``library``, the size of what was learned.
 """
 
 from __future__ import annotations
@@ -19,8 +20,6 @@ from typing import Any
 
 ORDER: dict[str, Any] = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
 Problem = dict[str, Any]
-STATE = "state"
-"""Folder beside the result, from which a peer continues if it was interrupted. One without it begins anew."""
 REFLECTION_TOKENS = 1024
 """Of a reply that proposes instructions: those of an answer are too few."""
 _seeds = itertools.count(1_000_000 * (ORDER["seed"] + 1))
